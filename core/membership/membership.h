@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/hash_range.h"
+#include "core/base/ids.h"
+#include "core/membership/keyspace_spec.h"
+#include "core/membership/node.h"
+#include "core/placement/routing_table.h"
+
+namespace warmring {
+
+// Index of a node in Membership::nodes(); valid for that one membership only.
+using NodeIndex = uint32_t;
+
+// A run of hash space with one owner and one epoch: `(end of the range before it, end]`.
+struct OwnedRange {
+  HashPoint end = 0;
+  NodeIndex owner = 0;
+  Epoch epoch;
+  friend bool operator==(const OwnedRange&, const OwnedRange&) = default;
+};
+
+// A part of a migration that clients and owners must know about. `from` and `to` are members.
+//   kWarming: `from` owns the ranges, `to` is pending: forgets go to both.
+//   kGrace:   `to` owns the ranges, a miss may be peeked at `from`.
+enum class MovePhase : uint8_t { kWarming = 1, kGrace = 2 };
+struct Move {
+  MigrationId migration;
+  uint32_t wave = 0;  // from 0
+  NodeId from;
+  NodeId to;
+  MovePhase phase = MovePhase::kWarming;
+  HashRangeSet ranges;
+  friend bool operator==(const Move&, const Move&) = default;
+};
+
+// The fields of a membership, for building one. See Membership for the invariants.
+struct MembershipData {
+  HistoryId history;
+  Version version;
+  KeyspaceSpec spec;
+  std::vector<Node> nodes;         // sorted by id, unique, at least one
+  std::vector<OwnedRange> ranges;  // sorted by end, unique ends, cover the space (the first wraps)
+  std::vector<Move> moves;         // sorted by (migration, wave, from, to), disjoint ranges
+  friend bool operator==(const MembershipData&, const MembershipData&) = default;
+};
+
+// The immutable value of a keyspace at one version: who owns every range under which epoch, and
+// which moves are under way. Thread-safe because it never changes; readers hold a shared_ptr.
+// Invariants, checked by Create: nodes valid and unique; ranges cover the space; every owner index
+// is a node; on a directory the ends are exactly the bucket ends; moves name members, are pairwise
+// disjoint, and the owner of each moving point is `from` (kWarming) or `to` (kGrace).
+class Membership {
+ public:
+  using Ptr = std::shared_ptr<const Membership>;
+
+  // Error: InvalidArgument naming the field and the broken invariant.
+  static absl::StatusOr<Ptr> Create(MembershipData data);
+
+  const HistoryId& history() const { return data_.history; }
+  Version version() const { return data_.version; }
+  const KeyspaceSpec& spec() const { return data_.spec; }
+  const std::vector<Node>& nodes() const { return data_.nodes; }
+  const std::vector<OwnedRange>& ranges() const { return data_.ranges; }
+  const std::vector<Move>& moves() const { return data_.moves; }
+  const MembershipData& data() const { return data_; }
+  // XXH3_64 of the canonical encoding (encoding.h): equal exactly for equal memberships.
+  uint64_t digest() const { return digest_; }
+
+  std::optional<NodeIndex> FindNode(std::string_view id) const;
+
+  // The interval of hash space that ranges()[index] covers.
+  HashRange RangeAt(size_t index) const;
+  // Index into ranges() of the range that holds `h`. Constant or near-constant time.
+  size_t RangeIndexOf(HashPoint h) const { return table_.Find(h); }
+  const OwnedRange& RangeOf(HashPoint h) const { return data_.ranges[table_.Find(h)]; }
+  // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
+  int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
+
+  HashRangeSet OwnedBy(std::string_view node) const;
+
+ private:
+  explicit Membership(MembershipData data);
+
+  MembershipData data_;
+  RoutingTable table_;
+  std::vector<int32_t> move_of_range_;  // empty when there is no move
+  uint64_t digest_ = 0;
+};
+
+// Where a key goes at one version.
+struct Route {
+  HashPoint hash = 0;
+  NodeIndex owner = 0;
+  Epoch epoch;
+  // Recipient that is being warmed for this key: send forgets (deletes) there too, never values.
+  std::optional<NodeIndex> pending;
+  // Previous owner during grace: a miss may be peeked there.
+  std::optional<NodeIndex> previous;
+  friend bool operator==(const Route&, const Route&) = default;
+};
+Route RouteHash(const Membership& membership, HashPoint hash);
+Route RouteKey(const Membership& membership, std::string_view key);
+
+}  // namespace warmring

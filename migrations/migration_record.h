@@ -1,0 +1,66 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/ids.h"
+#include "migrations/plan.h"
+#include "migrations/planner.h"
+#include "migrations/stage.h"
+
+namespace warmring {
+
+// Why a donor may be believed not to write any more.
+enum class EvidenceKind : uint8_t { kAck = 1, kLease = 2 };
+
+struct FenceEvidence {
+  NodeId donor;
+  EvidenceKind kind = EvidenceKind::kAck;
+  Incarnation incarnation;   // kAck: who acknowledged
+  std::string log_id;        // kAck
+  uint64_t watermark = 0;    // kAck
+  bool dirty_complete = false;
+  friend bool operator==(const FenceEvidence&, const FenceEvidence&) = default;
+};
+
+struct StageEntry {
+  Stage stage = Stage::kPlanned;
+  uint32_t wave = 0;
+  absl::Time time;      // wall clock, for people
+  std::string note;     // why, with value, comparison, threshold
+  friend bool operator==(const StageEntry&, const StageEntry&) = default;
+};
+
+// Everything about a migration that must survive a crash: the one durable plan object.
+struct MigrationRecord {
+  MigrationId id;
+  std::string author;
+  absl::Time created;
+  MigrationPlan plan;
+  Preview preview;       // what is executed
+  uint64_t revision = 0;  // grows by one at each persist; guards the next
+
+  Stage stage = Stage::kPlanned;
+  uint32_t wave = 0;          // kFencing: being committed; kCommitted: last committed
+  uint32_t waves_committed = 0;
+  Epoch wave_epoch;           // reserved for the wave (or the undo) that is fencing
+  Id128 nonce;                // of the present transfer attempt
+  uint32_t attempt = 0;
+  bool paused = false;
+  bool awaiting_promotion = false;
+  bool abort_requested = false;  // PA or undo is due as soon as the stage allows
+  bool undo_requested = false;
+  Version prepared_version;   // of the prepare version; 0 before
+  Version final_version;      // of the last version that the migration wrote
+  bool unclean = false;       // some wave was committed without an acknowledgement
+  std::vector<FenceEvidence> evidence;  // of the last committed (or undone) wave
+  uint64_t verify_compared = 0;
+  uint64_t verify_mismatched = 0;
+  std::string failure;        // why it was aborted, rolled back or failed; empty otherwise
+  std::vector<StageEntry> history;
+  absl::Time stage_since;     // wall clock
+  friend bool operator==(const MigrationRecord&, const MigrationRecord&) = default;
+};
+
+}  // namespace warmring

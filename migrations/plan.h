@@ -1,0 +1,66 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "core/base/ids.h"
+#include "core/membership/node.h"
+
+namespace warmring {
+
+// What an operator submits. Plain values; Validate is the only gate.
+
+struct AddNode {
+  Node node;
+  friend bool operator==(const AddNode&, const AddNode&) = default;
+};
+struct RemoveNode {
+  NodeId node;
+  friend bool operator==(const RemoveNode&, const RemoveNode&) = default;
+};
+using Change = std::variant<AddNode, RemoveNode>;
+
+// How a donor that does not acknowledge a fence may be passed over.
+enum class FencePolicy : uint8_t { kAckOnly = 1, kAckOrLease = 2 };
+
+struct Strategy {
+  // Share of the moving hash space committed after each wave, ascending, the last one 1'000'000
+  // (parts per million). Default: 10%, 50%, 100%.
+  std::vector<uint32_t> commit_steps_ppm = {100'000, 500'000, 1'000'000};
+  absl::Duration hold = absl::Seconds(30);          // between two waves
+  absl::Duration soak = absl::Minutes(15);          // undo without loss is possible so long
+  absl::Duration warm_timeout = absl::Minutes(45);  // also bounds the wait for a node to join
+  std::optional<absl::Duration> fence_timeout;      // default 2 x lease
+  bool await_promotion = false;                     // stop after Verifying until promoted
+  uint32_t verify_sample = 2000;                    // keys per (donor, recipient)
+  uint32_t verify_max_mismatch = 0;
+  FencePolicy fence_policy = FencePolicy::kAckOnly;
+  friend bool operator==(const Strategy&, const Strategy&) = default;
+};
+
+struct TransferLimits {
+  uint64_t keys_per_second = 0;   // per donor; 0 = unlimited
+  uint64_t bytes_per_second = 0;  // per donor; 0 = unlimited
+  friend bool operator==(const TransferLimits&, const TransferLimits&) = default;
+};
+
+struct MigrationPlan {
+  std::string name;    // optional, for people; at most 255 bytes
+  std::string reason;  // optional, for people; at most 1,024 bytes
+  KeyspaceId keyspace;
+  Version base_version;  // 0 = do not check
+  std::vector<Change> changes;
+  Strategy strategy;
+  TransferLimits limits;
+  friend bool operator==(const MigrationPlan&, const MigrationPlan&) = default;
+};
+
+// Checks everything that needs no membership. Error: InvalidArgument naming the field path in the
+// plan file's words (`spec.changes[0].add.weight`), the value and the bound.
+absl::Status ValidatePlan(const MigrationPlan& plan);
+
+}  // namespace warmring

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/hash_range.h"
+#include "core/base/ids.h"
+#include "migrations/plan.h"
+
+// What the conductor asks of an owner, and what the owner answers. Tasks are level-triggered: an
+// owner always holds the complete present list for itself, and a task that left the list is over.
+// All are idempotent facts or states; a repeated or late one does no harm.
+
+namespace warmring {
+
+// The source of a transfer as the recipient needs it.
+struct TransferSource {
+  NodeId donor;
+  std::string transfer_address;  // empty: the donor has no session now; wait for the next list
+  HashRangeSet ranges;
+  friend bool operator==(const TransferSource&, const TransferSource&) = default;
+};
+
+// To a recipient: purge the ranges, then pull entries and changes until told otherwise.
+struct WarmTask {
+  std::vector<TransferSource> sources;
+  TransferLimits limits;
+  friend bool operator==(const WarmTask&, const WarmTask&) = default;
+};
+
+// To a recipient that is warm: compare a sample with the donor, in the order of the stream.
+struct VerifyTask {
+  uint32_t sample = 0;  // keys per source
+  friend bool operator==(const VerifyTask&, const VerifyTask&) = default;
+};
+
+// To a donor: raise the floor in `ranges` to `floor`, drain, answer FenceAck.
+struct FenceTask {
+  HashRangeSet ranges;
+  Epoch floor;
+  friend bool operator==(const FenceTask&, const FenceTask&) = default;
+};
+
+// To a recipient: be complete up to the donors' watermarks, then answer Prepared.
+struct PrepareTask {
+  enum class Mode : uint8_t {
+    kChanges = 1,  // the warm transfer, up to each donor's watermark
+    kDirty = 2,    // undo: the fenced owner's dirty set, applied with replace
+    kPurge = 3,    // no acknowledgement from the donor: drop everything in the ranges
+  };
+  struct Donor {
+    TransferSource source;
+    std::string log_id;      // of its FenceAck
+    uint64_t watermark = 0;
+    friend bool operator==(const Donor&, const Donor&) = default;
+  };
+  Mode mode = Mode::kChanges;
+  Epoch epoch;  // under which the recipient will own the ranges
+  std::vector<Donor> donors;
+  TransferLimits limits;
+  friend bool operator==(const PrepareTask&, const PrepareTask&) = default;
+};
+
+struct Task {
+  MigrationId migration;
+  uint32_t wave = 0;  // WarmTask and VerifyTask span all waves and carry 0
+  Id128 nonce;        // of the transfer; a new attempt has a new one
+  std::variant<WarmTask, VerifyTask, FenceTask, PrepareTask> body;
+  friend bool operator==(const Task&, const Task&) = default;
+};
+
+// Answers. Each names the incarnation that gives it.
+struct WarmReport {
+  bool purged = false;     // the full scan before the transfer is done
+  bool caught_up = false;  // scan complete and changes applied up to (nearly) now, on all sources
+  uint64_t keys = 0;
+  uint64_t bytes = 0;
+  uint64_t keys_total = 0;  // estimate of what there is to copy; 0 = unknown
+  friend bool operator==(const WarmReport&, const WarmReport&) = default;
+};
+struct VerifyReport {
+  uint64_t compared = 0;
+  uint64_t mismatched = 0;
+  bool done = false;
+  friend bool operator==(const VerifyReport&, const VerifyReport&) = default;
+};
+struct FenceAck {
+  Epoch floor;
+  std::string log_id;
+  uint64_t watermark = 0;
+  bool dirty_complete = false;  // the dirty set since activation is whole (asked for by undo)
+  friend bool operator==(const FenceAck&, const FenceAck&) = default;
+};
+struct PreparedReport {
+  Epoch epoch;
+  PrepareTask::Mode mode = PrepareTask::Mode::kChanges;
+  std::vector<std::string> log_ids;  // per donor, in the task's order
+  std::vector<uint64_t> applied;     // position applied, per donor
+  friend bool operator==(const PreparedReport&, const PreparedReport&) = default;
+};
+// The task cannot succeed as it stands (transfer suspect, engine refused a payload ...).
+struct TaskFailure {
+  std::string reason;   // for people
+  bool restart = true;  // true: a new transfer attempt may succeed; false: it will not
+  friend bool operator==(const TaskFailure&, const TaskFailure&) = default;
+};
+
+struct TaskReport {
+  MigrationId migration;
+  uint32_t wave = 0;
+  Id128 nonce;
+  NodeId node;
+  Incarnation incarnation;
+  std::variant<WarmReport, VerifyReport, FenceAck, PreparedReport, TaskFailure> body;
+  friend bool operator==(const TaskReport&, const TaskReport&) = default;
+};
+
+}  // namespace warmring
