@@ -28,9 +28,8 @@ void HashRangeSet::Normalise() {
             [](const Span& a, const Span& b) { return a.first < b.first; });
   std::vector<Span> merged;
   for (const Span& s : spans_) {
-    if (!merged.empty() &&
-        (s.first <= merged.back().last ||
-         (merged.back().last != UINT64_MAX && s.first == merged.back().last + 1))) {
+    if (!merged.empty() && (s.first <= merged.back().last || (merged.back().last != UINT64_MAX &&
+                                                              s.first == merged.back().last + 1))) {
       merged.back().last = std::max(merged.back().last, s.last);
     } else {
       merged.push_back(s);
@@ -111,9 +110,9 @@ std::vector<HashRange> HashRangeSet::Ranges() const {
   return out;
 }
 
-unsigned __int128 HashRangeSet::Measure() const {
-  unsigned __int128 total = 0;
-  for (const Span& s : spans_) total += static_cast<unsigned __int128>(s.last - s.first) + 1;
+HashMeasure HashRangeSet::Measure() const {
+  HashMeasure total = 0;
+  for (const Span& s : spans_) total += static_cast<HashMeasure>(s.last - s.first) + 1;
   return total;
 }
 

@@ -11,6 +11,9 @@ namespace warmring {
 
 using HashPoint = uint64_t;
 
+// Counts points of hash space: the whole space has 2^64 of them, one more than 64 bits hold.
+__extension__ typedef unsigned __int128 HashMeasure;
+
 // The half-open run `(start, end]` of hash space, clockwise, wrapping at 2^64.
 // `start == end` is the whole space. There is no empty HashRange.
 struct HashRange {
@@ -46,7 +49,7 @@ class HashRangeSet {
   std::vector<HashRange> Ranges() const;
 
   // Number of points; the whole space is 2^64, hence the width.
-  unsigned __int128 Measure() const;
+  HashMeasure Measure() const;
   // Measure / 2^64, for people; never used to decide.
   double Share() const;
 

@@ -20,10 +20,12 @@ struct KeyspaceSpec {
   static constexpr uint32_t kDefaultDirectoryBits = 14;
   static constexpr uint32_t kDefaultTokensPerNode = 160;
   static constexpr uint32_t kMaxTokensPerNode = 4096;
+  static constexpr uint32_t kMaxReplication = 16;
+  static constexpr uint32_t kMaxGraceMs = 24 * 3600 * 1000;  // a day
 
   KeyspaceId id;
   PlacementKind placement = PlacementKind::kDirectory;
-  uint32_t directory_bits = kDefaultDirectoryBits;  // directory only: 2^bits buckets
+  uint32_t directory_bits = kDefaultDirectoryBits;   // directory only: 2^bits buckets
   uint32_t tokens_per_node = kDefaultTokensPerNode;  // ring only, for weight 1.0
   HashSpec hash;
   uint32_t replication = 1;

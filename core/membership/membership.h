@@ -54,12 +54,16 @@ struct MembershipData {
 
 // The immutable value of a keyspace at one version: who owns every range under which epoch, and
 // which moves are under way. Thread-safe because it never changes; readers hold a shared_ptr.
-// Invariants, checked by Create: nodes valid and unique; ranges cover the space; every owner index
-// is a node; on a directory the ends are exactly the bucket ends; moves name members, are pairwise
-// disjoint, and the owner of each moving point is `from` (kWarming) or `to` (kGrace).
+// Invariants, checked by Create: version above 0; spec and nodes valid, nodes unique; ranges cover
+// the space; every owner index is a node and every epoch above 0; on a directory the ends are
+// exactly the bucket ends; moves name members, are pairwise disjoint, and the owner of each moving
+// point is `from` (kWarming) or `to` (kGrace).
 class Membership {
  public:
   using Ptr = std::shared_ptr<const Membership>;
+
+  static constexpr size_t kMaxNodes = 100'000;
+  static constexpr size_t kMaxRanges = size_t{8} << 20;
 
   // Error: InvalidArgument naming the field and the broken invariant.
   static absl::StatusOr<Ptr> Create(MembershipData data);
@@ -84,13 +88,22 @@ class Membership {
   // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
   int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
 
+  // `from` and `to` of moves()[move] as node indices.
+  struct MoveNodes {
+    NodeIndex from = 0;
+    NodeIndex to = 0;
+  };
+  const MoveNodes& NodesOfMove(size_t move) const { return move_nodes_[move]; }
+
   HashRangeSet OwnedBy(std::string_view node) const;
 
  private:
   explicit Membership(MembershipData data);
+  absl::Status IndexMoves();
 
   MembershipData data_;
   RoutingTable table_;
+  std::vector<MoveNodes> move_nodes_;
   std::vector<int32_t> move_of_range_;  // empty when there is no move
   uint64_t digest_ = 0;
 };

@@ -8,13 +8,11 @@ namespace {
 // The shift for which bucket i ends at ((i + 1) << shift) - 1, or 0 when `ends` are not uniform.
 uint32_t UniformShift(const std::vector<HashPoint>& ends) {
   if (ends.size() < 2 || !std::has_single_bit(ends.size())) return 0;
-  const auto shift = 64u - static_cast<uint32_t>(std::countr_zero(ends.size()));
+  const auto bits = static_cast<uint32_t>(std::countr_zero(ends.size()));
   for (size_t i = 0; i < ends.size(); ++i) {
-    // For the last bucket the left side wraps to 0, so that its end is 2^64 - 1.
-    const HashPoint next = i + 1 == ends.size() ? 0 : static_cast<HashPoint>(i + 1) << shift;
-    if (ends[i] != next - 1) return 0;
+    if (ends[i] != BucketEnd(bits, i)) return 0;
   }
-  return shift;
+  return 64 - bits;
 }
 
 }  // namespace

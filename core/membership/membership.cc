@@ -1,0 +1,215 @@
+#include "core/membership/membership.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "core/base/status_macros.h"
+#include "core/membership/encoding.h"
+#include "core/membership/range_cover.h"
+
+namespace warmring {
+namespace {
+
+absl::Status CheckNodes(const std::vector<Node>& nodes) {
+  if (nodes.empty()) {
+    return absl::InvalidArgumentError("nodes: a membership needs at least one node");
+  }
+  if (nodes.size() > Membership::kMaxNodes) {
+    return absl::InvalidArgumentError(fmt::format("nodes: {} nodes are over the limit of {}",
+                                                  nodes.size(), Membership::kMaxNodes));
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    RETURN_IF_ERROR(ValidateNode(fmt::format("nodes[{}]", i), nodes[i]));
+    if (i > 0 && nodes[i - 1].id >= nodes[i].id) {
+      return absl::InvalidArgumentError(
+          fmt::format("nodes[{}].id: '{}' follows '{}': ids must be unique and sorted", i,
+                      nodes[i].id, nodes[i - 1].id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBuckets(const MembershipData& data) {
+  const uint32_t bits = data.spec.directory_bits;
+  const size_t buckets = size_t{1} << bits;
+  if (data.ranges.size() != buckets) {
+    return absl::InvalidArgumentError(
+        fmt::format("ranges: {} ranges on a directory of 2^{} = {} buckets: each bucket needs "
+                    "exactly one",
+                    data.ranges.size(), bits, buckets));
+  }
+  for (size_t i = 0; i < buckets; ++i) {
+    if (data.ranges[i].end != BucketEnd(bits, i)) {
+      return absl::InvalidArgumentError(
+          fmt::format("ranges[{}].end: {:016x} is not the end of bucket {}, which is {:016x}", i,
+                      data.ranges[i].end, i, BucketEnd(bits, i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRanges(const MembershipData& data) {
+  const std::vector<OwnedRange>& ranges = data.ranges;
+  if (ranges.empty()) {
+    return absl::InvalidArgumentError("ranges: at least one range must cover the hash space");
+  }
+  if (ranges.size() > Membership::kMaxRanges) {
+    return absl::InvalidArgumentError(fmt::format("ranges: {} ranges are over the limit of {}",
+                                                  ranges.size(), Membership::kMaxRanges));
+  }
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (i > 0 && ranges[i - 1].end >= ranges[i].end) {
+      return absl::InvalidArgumentError(
+          fmt::format("ranges[{}].end: {:016x} follows {:016x}: ends must be unique and sorted", i,
+                      ranges[i].end, ranges[i - 1].end));
+    }
+    if (ranges[i].owner >= data.nodes.size()) {
+      return absl::InvalidArgumentError(
+          fmt::format("ranges[{}].owner: {} is not a node: there are {} nodes", i, ranges[i].owner,
+                      data.nodes.size()));
+    }
+    if (ranges[i].epoch == Epoch()) {
+      return absl::InvalidArgumentError(
+          fmt::format("ranges[{}].epoch: 0 means none: epochs begin at 1", i));
+    }
+  }
+  return data.spec.placement == PlacementKind::kDirectory ? CheckBuckets(data) : absl::OkStatus();
+}
+
+auto OrderOf(const Move& move) { return std::tie(move.migration, move.wave, move.from, move.to); }
+
+// What can be said about moves[i] without the ranges.
+absl::Status CheckMove(const std::vector<Move>& moves, size_t i) {
+  const Move& move = moves[i];
+  RETURN_IF_ERROR(ValidateId(fmt::format("moves[{}].migration", i), move.migration));
+  if (move.phase != MovePhase::kWarming && move.phase != MovePhase::kGrace) {
+    return absl::InvalidArgumentError(
+        fmt::format("moves[{}].phase: {} is unknown: use warming (1) or grace (2)", i,
+                    static_cast<uint32_t>(move.phase)));
+  }
+  if (move.from == move.to) {
+    return absl::InvalidArgumentError(
+        fmt::format("moves[{}].to: '{}' is also the donor", i, Printable(move.to)));
+  }
+  if (move.ranges.empty()) {
+    return absl::InvalidArgumentError(fmt::format("moves[{}].ranges: a move needs a range", i));
+  }
+  if (i > 0 && OrderOf(moves[i - 1]) >= OrderOf(move)) {
+    return absl::InvalidArgumentError(
+        fmt::format("moves[{}]: ({}, {}, {}, {}) is out of order or doubled: moves are sorted by "
+                    "(migration, wave, from, to)",
+                    i, move.migration, move.wave, Printable(move.from), Printable(move.to)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
+  if (data.version == Version()) {
+    return absl::InvalidArgumentError("version: 0 means none: versions begin at 1");
+  }
+  RETURN_IF_ERROR(ValidateKeyspaceSpec(data.spec));
+  RETURN_IF_ERROR(CheckNodes(data.nodes));
+  RETURN_IF_ERROR(CheckRanges(data));
+  std::shared_ptr<Membership> membership(new Membership(std::move(data)));
+  RETURN_IF_ERROR(membership->IndexMoves());
+  return membership;
+}
+
+Membership::Membership(MembershipData data) : data_(std::move(data)) {
+  std::vector<HashPoint> ends;
+  ends.reserve(data_.ranges.size());
+  for (const OwnedRange& range : data_.ranges) ends.push_back(range.end);
+  table_ = RoutingTable::Build(ends);
+  const std::string bytes = EncodeMembership(data_);
+  digest_ = XXH3_64bits(bytes.data(), bytes.size());
+}
+
+absl::Status Membership::IndexMoves() {
+  if (data_.moves.empty()) return absl::OkStatus();
+  move_of_range_.assign(data_.ranges.size(), -1);
+  for (size_t i = 0; i < data_.moves.size(); ++i) {
+    const Move& move = data_.moves[i];
+    RETURN_IF_ERROR(CheckMove(data_.moves, i));
+    const std::optional<NodeIndex> from = FindNode(move.from);
+    const std::optional<NodeIndex> to = FindNode(move.to);
+    if (!from.has_value() || !to.has_value()) {
+      return absl::InvalidArgumentError(
+          fmt::format("moves[{}].{}: '{}' is not a node", i, from.has_value() ? "to" : "from",
+                      Printable(from.has_value() ? move.to : move.from)));
+    }
+    move_nodes_.push_back({*from, *to});
+    const bool warming = move.phase == MovePhase::kWarming;
+    const NodeIndex owner = warming ? *from : *to;
+    absl::StatusOr<std::vector<size_t>> covered = CoveredRanges(data_.ranges, move.ranges);
+    if (!covered.ok()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "moves[{}].ranges: {}", i,
+          std::string_view(covered.status().message().data(), covered.status().message().size())));
+    }
+    for (const size_t range : *covered) {
+      if (move_of_range_[range] != -1) {
+        return absl::InvalidArgumentError(
+            fmt::format("moves[{}].ranges: {} is already in moves[{}]", i,
+                        RangeAt(range).ToString(), move_of_range_[range]));
+      }
+      if (data_.ranges[range].owner != owner) {
+        return absl::InvalidArgumentError(fmt::format(
+            "moves[{}].ranges: {} belongs to '{}', and must belong to '{}' while it is {}", i,
+            RangeAt(range).ToString(), data_.nodes[data_.ranges[range].owner].id,
+            data_.nodes[owner].id, warming ? "warming" : "in grace"));
+      }
+      move_of_range_[range] = static_cast<int32_t>(i);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::optional<NodeIndex> Membership::FindNode(std::string_view id) const {
+  auto it = std::lower_bound(data_.nodes.begin(), data_.nodes.end(), id,
+                             [](const Node& node, std::string_view key) { return node.id < key; });
+  if (it == data_.nodes.end() || it->id != id) return std::nullopt;
+  return static_cast<NodeIndex>(it - data_.nodes.begin());
+}
+
+HashRange Membership::RangeAt(size_t index) const {
+  const size_t before = index == 0 ? data_.ranges.size() - 1 : index - 1;
+  return {data_.ranges[before].end, data_.ranges[index].end};
+}
+
+HashRangeSet Membership::OwnedBy(std::string_view node) const {
+  const std::optional<NodeIndex> owner = FindNode(node);
+  std::vector<HashRange> owned;
+  for (size_t i = 0; owner.has_value() && i < data_.ranges.size(); ++i) {
+    if (data_.ranges[i].owner == *owner) owned.push_back(RangeAt(i));
+  }
+  return HashRangeSet(owned);
+}
+
+Route RouteHash(const Membership& membership, HashPoint hash) {
+  const size_t index = membership.RangeIndexOf(hash);
+  const OwnedRange& range = membership.ranges()[index];
+  Route route{hash, range.owner, range.epoch, std::nullopt, std::nullopt};
+  const int at = membership.MoveAt(index);
+  if (at < 0) return route;
+  const auto move = static_cast<size_t>(at);
+  switch (membership.moves()[move].phase) {
+    case MovePhase::kWarming:
+      route.pending = membership.NodesOfMove(move).to;
+      break;
+    case MovePhase::kGrace:
+      route.previous = membership.NodesOfMove(move).from;
+      break;
+  }
+  return route;
+}
+
+Route RouteKey(const Membership& membership, std::string_view key) {
+  return RouteHash(membership, HashKey(membership.spec().hash, key));
+}
+
+}  // namespace warmring

@@ -1,0 +1,307 @@
+#include "core/membership/update.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "core/base/status_macros.h"
+#include "core/membership/range_cover.h"
+
+namespace warmring {
+namespace {
+
+std::string_view MessageOf(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
+
+bool ById(const Node& a, const Node& b) { return a.id < b.id; }
+
+std::optional<NodeIndex> IndexOf(const std::vector<Node>& nodes, std::string_view id) {
+  auto it = std::lower_bound(nodes.begin(), nodes.end(), id,
+                             [](const Node& node, std::string_view key) { return node.id < key; });
+  if (it == nodes.end() || it->id != id) return std::nullopt;
+  return static_cast<NodeIndex>(it - nodes.begin());
+}
+
+// Owners are indices of nodes: after a change of the node list each must be found again. The owner
+// of no range may have left the list.
+void ReindexOwners(const std::vector<Node>& old_nodes, MembershipData& data) {
+  std::vector<NodeIndex> moved_to(old_nodes.size());
+  size_t at = 0;
+  for (size_t i = 0; i < old_nodes.size(); ++i) {
+    while (at < data.nodes.size() && data.nodes[at].id < old_nodes[i].id) ++at;
+    moved_to[i] = static_cast<NodeIndex>(at);
+  }
+  for (OwnedRange& range : data.ranges) range.owner = moved_to[range.owner];
+}
+
+absl::Status PutNodes(std::vector<Node> put, MembershipData& data) {
+  if (put.empty()) return absl::OkStatus();
+  std::sort(put.begin(), put.end(), ById);
+  for (size_t i = 1; i < put.size(); ++i) {
+    if (put[i - 1].id == put[i].id) {
+      return absl::InvalidArgumentError(
+          fmt::format("put_nodes: '{}' is listed twice", Printable(put[i].id)));
+    }
+  }
+  std::vector<Node> merged;
+  // On equal ids set_union takes the item of the first list: the new one.
+  std::set_union(put.begin(), put.end(), data.nodes.begin(), data.nodes.end(),
+                 std::back_inserter(merged), ById);
+  std::swap(merged, data.nodes);
+  ReindexOwners(merged, data);
+  return absl::OkStatus();
+}
+
+absl::Status SplitDirectory(const std::vector<HashPoint>& split_at, const MembershipData& data) {
+  for (const HashPoint point : split_at) {
+    if (RangeEndingAt(data.ranges, point) == data.ranges.size()) {
+      return absl::InvalidArgumentError(
+          fmt::format("split_at: {:016x} is not the end of a bucket: a directory moves whole "
+                      "buckets",
+                      point));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Split(std::vector<HashPoint> split_at, MembershipData& data) {
+  if (split_at.empty()) return absl::OkStatus();
+  if (data.spec.placement == PlacementKind::kDirectory) return SplitDirectory(split_at, data);
+  std::sort(split_at.begin(), split_at.end());
+  split_at.erase(std::unique(split_at.begin(), split_at.end()), split_at.end());
+  std::vector<OwnedRange> split;
+  split.reserve(data.ranges.size() + split_at.size());
+  auto parent = data.ranges.begin();
+  for (const HashPoint point : split_at) {
+    while (parent != data.ranges.end() && parent->end < point) split.push_back(*parent++);
+    if (parent != data.ranges.end() && parent->end == point) continue;
+    // Above the last end lies the part of the first range before it wraps.
+    const OwnedRange& owner = parent == data.ranges.end() ? data.ranges.front() : *parent;
+    split.push_back({point, owner.owner, owner.epoch});
+  }
+  split.insert(split.end(), parent, data.ranges.end());
+  data.ranges = std::move(split);
+  return absl::OkStatus();
+}
+
+absl::Status Assign(const Assignment& assignment, std::string_view field,
+                    std::vector<bool>& assigned, MembershipData& data) {
+  const std::optional<NodeIndex> owner = IndexOf(data.nodes, assignment.owner);
+  if (!owner.has_value()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}.owner: '{}' is not a node", field, Printable(assignment.owner)));
+  }
+  if (assignment.ranges.empty()) {
+    return absl::InvalidArgumentError(fmt::format("{}.ranges: no range is named", field));
+  }
+  absl::StatusOr<std::vector<size_t>> covered = CoveredRanges(data.ranges, assignment.ranges);
+  if (!covered.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}.ranges: {}", field, MessageOf(covered.status())));
+  }
+  for (const size_t i : *covered) {
+    OwnedRange& range = data.ranges[i];
+    if (assigned[i]) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}.ranges: the range that ends at {:016x} is assigned twice", field, range.end));
+    }
+    if (assignment.epoch <= range.epoch) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.epoch: {} is not greater than {}, the epoch of the range that ends at "
+                      "{:016x}",
+                      field, assignment.epoch.value, range.epoch.value, range.end));
+    }
+    assigned[i] = true;
+    range.owner = *owner;
+    range.epoch = assignment.epoch;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AssignAll(const std::vector<Assignment>& assignments, MembershipData& data) {
+  std::vector<bool> assigned(assignments.empty() ? 0 : data.ranges.size(), false);
+  for (size_t i = 0; i < assignments.size(); ++i) {
+    RETURN_IF_ERROR(Assign(assignments[i], fmt::format("assignments[{}]", i), assigned, data));
+  }
+  return absl::OkStatus();
+}
+
+void RemoveMoves(const std::vector<MigrationId>& migrations, MembershipData& data) {
+  if (migrations.empty()) return;
+  const std::set<MigrationId> removed(migrations.begin(), migrations.end());
+  std::erase_if(data.moves, [&](const Move& move) { return removed.count(move.migration) > 0; });
+}
+
+bool ByMove(const Move& a, const Move& b) {
+  return std::tie(a.migration, a.wave, a.from, a.to) < std::tie(b.migration, b.wave, b.from, b.to);
+}
+
+absl::Status PutMoves(std::vector<Move> put, MembershipData& data) {
+  if (put.empty()) return absl::OkStatus();
+  std::sort(put.begin(), put.end(), ByMove);
+  for (size_t i = 1; i < put.size(); ++i) {
+    if (!ByMove(put[i - 1], put[i])) {
+      return absl::InvalidArgumentError(
+          fmt::format("put_moves: wave {} of '{}' from '{}' to '{}' is listed twice", put[i].wave,
+                      Printable(put[i].migration), Printable(put[i].from), Printable(put[i].to)));
+    }
+  }
+  std::vector<Move> merged;
+  std::set_union(put.begin(), put.end(), data.moves.begin(), data.moves.end(),
+                 std::back_inserter(merged), ByMove);
+  data.moves = std::move(merged);
+  return absl::OkStatus();
+}
+
+absl::Status Merge(const std::vector<HashPoint>& merge_at, MembershipData& data) {
+  if (merge_at.empty()) return absl::OkStatus();
+  std::vector<OwnedRange>& ranges = data.ranges;
+  if (data.spec.placement == PlacementKind::kDirectory) {
+    return absl::InvalidArgumentError(fmt::format(
+        "merge_at: {:016x}: the buckets of a directory cannot be merged", merge_at.front()));
+  }
+  std::vector<bool> merged(ranges.size(), false);
+  for (const HashPoint point : merge_at) {
+    const size_t i = RangeEndingAt(ranges, point);
+    if (i == ranges.size()) {
+      return absl::InvalidArgumentError(fmt::format("merge_at: no range ends at {:016x}", point));
+    }
+    const OwnedRange& next = ranges[i + 1 == ranges.size() ? 0 : i + 1];
+    if (ranges[i].owner != next.owner || ranges[i].epoch != next.epoch) {
+      return absl::InvalidArgumentError(fmt::format(
+          "merge_at: {:016x} divides '{}' at epoch {} from '{}' at epoch {}: both sides "
+          "must be the same",
+          point, data.nodes[ranges[i].owner].id, ranges[i].epoch.value, data.nodes[next.owner].id,
+          next.epoch.value));
+    }
+    merged[i] = true;
+  }
+  std::vector<OwnedRange> kept;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (!merged[i]) kept.push_back(ranges[i]);
+  }
+  if (kept.empty()) {
+    return absl::InvalidArgumentError("merge_at: it names every range end: one must remain");
+  }
+  ranges = std::move(kept);
+  return absl::OkStatus();
+}
+
+absl::Status RemoveNodes(const std::vector<NodeId>& ids, MembershipData& data) {
+  if (ids.empty()) return absl::OkStatus();
+  std::vector<bool> removed(data.nodes.size(), false);
+  for (const NodeId& id : ids) {
+    const std::optional<NodeIndex> index = IndexOf(data.nodes, id);
+    if (!index.has_value() || removed[*index]) {
+      return absl::InvalidArgumentError(
+          fmt::format("remove_nodes: '{}' is {}", Printable(id),
+                      index.has_value() ? "listed twice" : "not a node"));
+    }
+    removed[*index] = true;
+  }
+  for (const OwnedRange& range : data.ranges) {
+    if (removed[range.owner]) {
+      return absl::InvalidArgumentError(
+          fmt::format("remove_nodes: '{}' still owns the range that ends at {:016x}: move its "
+                      "ranges away first",
+                      data.nodes[range.owner].id, range.end));
+    }
+  }
+  for (const Move& move : data.moves) {
+    for (const NodeId& id : {move.from, move.to}) {
+      const std::optional<NodeIndex> index = IndexOf(data.nodes, id);
+      if (index.has_value() && removed[*index]) {
+        return absl::InvalidArgumentError(fmt::format(
+            "remove_nodes: '{}' still takes part in the migration '{}'", id, move.migration));
+      }
+    }
+  }
+  std::vector<Node> kept;
+  for (size_t i = 0; i < data.nodes.size(); ++i) {
+    if (!removed[i]) kept.push_back(data.nodes[i]);
+  }
+  std::swap(kept, data.nodes);
+  ReindexOwners(kept, data);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Membership::Ptr> Apply(const Membership& base, const Update& update) {
+  MembershipData data = base.data();
+  data.version = base.version().Next();
+  RETURN_IF_ERROR(PutNodes(update.put_nodes, data));
+  RETURN_IF_ERROR(Split(update.split_at, data));
+  RETURN_IF_ERROR(AssignAll(update.assignments, data));
+  RemoveMoves(update.remove_moves, data);
+  RETURN_IF_ERROR(PutMoves(update.put_moves, data));
+  RETURN_IF_ERROR(Merge(update.merge_at, data));
+  RETURN_IF_ERROR(RemoveNodes(update.remove_nodes, data));
+  return Membership::Create(std::move(data));
+}
+
+absl::StatusOr<Membership::Ptr> ApplyDelta(const Membership& base, const Delta& delta) {
+  if (delta.history != base.history()) {
+    return absl::FailedPreconditionError(
+        fmt::format("delta.history: {} where the membership has {}: ask for a snapshot",
+                    delta.history.ToString(), base.history().ToString()));
+  }
+  if (delta.from != base.version() || delta.to != base.version().Next()) {
+    return absl::FailedPreconditionError(
+        fmt::format("delta: it leads from version {} to {}, and the membership is at {}: ask for a "
+                    "snapshot",
+                    delta.from.value, delta.to.value, base.version().value));
+  }
+  absl::StatusOr<Membership::Ptr> next = Apply(base, delta.update);
+  if (!next.ok()) {
+    return absl::DataLossError(
+        fmt::format("delta to version {}: it does not fit its base: {}: ask for a snapshot",
+                    delta.to.value, MessageOf(next.status())));
+  }
+  if ((*next)->digest() != delta.digest) {
+    return absl::DataLossError(
+        fmt::format("delta to version {}: the digest is {:016x} where {:016x} is expected: ask for "
+                    "a snapshot",
+                    delta.to.value, (*next)->digest(), delta.digest));
+  }
+  return next;
+}
+
+std::vector<RangeMove> Diff(const Membership& a, const Membership& b) {
+  // Indices sort as ids do, so that the result is sorted by (from, to).
+  std::map<std::pair<NodeIndex, NodeIndex>, std::vector<HashRange>> changed;
+  const std::vector<OwnedRange>& as = a.ranges();
+  const std::vector<OwnedRange>& bs = b.ranges();
+  size_t i = 0;
+  size_t j = 0;
+  HashPoint start = std::max(as.back().end, bs.back().end);
+  while (i < as.size() || j < bs.size()) {
+    const OwnedRange& from = as[i < as.size() ? i : 0];
+    const OwnedRange& to = bs[j < bs.size() ? j : 0];
+    HashPoint end = 0;
+    if (i < as.size() && (j == bs.size() || from.end <= to.end)) {
+      end = from.end;
+    } else {
+      end = to.end;
+    }
+    if (a.nodes()[from.owner].id != b.nodes()[to.owner].id) {
+      changed[{from.owner, to.owner}].push_back({start, end});
+    }
+    if (i < as.size() && from.end == end) ++i;
+    if (j < bs.size() && to.end == end) ++j;
+    start = end;
+  }
+  std::vector<RangeMove> moves;
+  for (const auto& [nodes, ranges] : changed) {
+    moves.push_back({a.nodes()[nodes.first].id, b.nodes()[nodes.second].id, HashRangeSet(ranges)});
+  }
+  return moves;
+}
+
+}  // namespace warmring
