@@ -1,0 +1,221 @@
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "absl/time/time.h"
+#include "client/cli/node_flag.h"
+#include "client/cli/render/preview.h"
+#include "client/cli/render/table.h"
+#include "client/cli/verbs.h"
+
+namespace warmring::cli {
+namespace {
+
+struct CreateFlags {
+  std::string name;
+  std::vector<std::string> nodes;
+  std::string placement = "directory";
+  uint32_t bits = 0;
+  uint32_t tokens = 0;
+  bool hash_tags = false;
+  uint32_t replication = 1;
+  std::string on_restart = "purge";
+  uint32_t origin_fill_qps = 0;
+  uint32_t grace_ms = 0;
+};
+
+const char* PlacementWord(const v1::KeyspaceSpec& spec) {
+  return spec.placement() == v1::PLACEMENT_KIND_RING ? "ring" : "directory";
+}
+
+std::string Unit(const v1::KeyspaceSpec& spec) {
+  return spec.placement() == v1::PLACEMENT_KIND_RING
+             ? fmt::format("{} tokens a node", spec.tokens_per_node())
+             : fmt::format("2^{} buckets", spec.directory_bits());
+}
+
+ExitCode Create(Session& session, const CreateFlags& flags) {
+  v1::CreateKeyspaceRequest request;
+  v1::KeyspaceSpec* spec = request.mutable_spec();
+  spec->set_id(flags.name);
+  spec->set_placement(flags.placement == "ring" ? v1::PLACEMENT_KIND_RING
+                                                : v1::PLACEMENT_KIND_DIRECTORY);
+  spec->set_directory_bits(flags.bits);
+  spec->set_tokens_per_node(flags.tokens);
+  spec->set_hash_tags(flags.hash_tags);
+  spec->set_replication(flags.replication);
+  spec->set_on_restart(flags.on_restart == "trust" ? v1::ON_RESTART_TRUST : v1::ON_RESTART_PURGE);
+  spec->set_origin_fill_qps(flags.origin_fill_qps);
+  spec->set_grace_ms(flags.grace_ms);
+  for (const std::string& text : flags.nodes) {
+    absl::StatusOr<v1::Node> node = ParseNodeFlag("--add", text);
+    if (!node.ok()) return session.Usage(std::string(node.status().message()));
+    *request.add_nodes() = *std::move(node);
+  }
+  request.set_request_id(session.flags().request_id);
+  request.set_reason(session.flags().reason);
+  v1::CreateKeyspaceResponse response;
+  const grpc::Status status =
+      session.keyspaces().CreateKeyspace(session.Call().get(), request, &response);
+  if (!status.ok()) return session.Fail(status);
+  if (session.json()) {
+    session.PrintJson(response.keyspace());
+  } else {
+    const auto& k = response.keyspace();
+    std::cout << fmt::format("keyspace {} created at v{}: {} ({}), {} nodes, max/mean {:.3f}\n",
+                             k.spec().id(), k.version(), PlacementWord(k.spec()), Unit(k.spec()),
+                             k.node_count(), k.max_over_mean());
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode List(Session& session) {
+  v1::ListKeyspacesRequest request;
+  v1::ListKeyspacesResponse all;
+  do {
+    v1::ListKeyspacesResponse page;
+    const grpc::Status status =
+        session.keyspaces().ListKeyspaces(session.Call().get(), request, &page);
+    if (!status.ok()) return session.Fail(status);
+    all.MergeFrom(page);
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  if (session.json()) {
+    all.clear_next_page_token();
+    session.PrintJson(all);
+    return ExitCode::kDone;
+  }
+  Table table({{"KEYSPACE"}, {"VERSION", true}, {"PLACEMENT"}, {"UNITS"}, {"NODES", true},
+               {"MAX/MEAN", true}, {"MOVING"}});
+  for (const auto& k : all.keyspaces()) {
+    table.AddRow({k.spec().id(), fmt::format("v{}", k.version()), PlacementWord(k.spec()),
+                  Unit(k.spec()), fmt::format("{}", k.node_count()),
+                  fmt::format("{:.3f}", k.max_over_mean()),
+                  k.active_migration().empty() ? "-" : k.active_migration()});
+  }
+  std::cout << table.ToString();
+  return ExitCode::kDone;
+}
+
+ExitCode Get(Session& session) {
+  const auto keyspace = session.Keyspace();
+  if (!keyspace.ok()) return session.Fail(keyspace.status());
+  v1::GetKeyspaceRequest request;
+  request.set_keyspace(*keyspace);
+  v1::GetKeyspaceResponse response;
+  const grpc::Status status =
+      session.keyspaces().GetKeyspace(session.Call().get(), request, &response);
+  if (!status.ok()) return session.Fail(status);
+  if (session.json()) {
+    session.PrintJson(response.keyspace());
+    return ExitCode::kDone;
+  }
+  const auto& k = response.keyspace();
+  std::cout << fmt::format(
+      "keyspace    {}\nversion     v{}\nhistory     {}\nplacement   {} ({})\nnodes       {}\n"
+      "max/mean    {:.3f}\nwatchers    {}\nmoving      {}\n",
+      k.spec().id(), k.version(), k.history(), PlacementWord(k.spec()), Unit(k.spec()),
+      k.node_count(), k.max_over_mean(), k.watchers(),
+      k.active_migration().empty() ? "-" : k.active_migration());
+  return ExitCode::kDone;
+}
+
+ExitCode Locate(Session& session, const std::vector<std::string>& keys) {
+  const auto keyspace = session.Keyspace();
+  if (!keyspace.ok()) return session.Fail(keyspace.status());
+  v1::LocateRequest request;
+  request.set_keyspace(*keyspace);
+  for (const std::string& key : keys) request.add_keys(key);
+  v1::LocateResponse response;
+  const grpc::Status status = session.keyspaces().Locate(session.Call().get(), request, &response);
+  if (!status.ok()) return session.Fail(status);
+  if (session.json()) {
+    session.PrintJson(response);
+    return ExitCode::kDone;
+  }
+  Table table({{"KEY"}, {"HASH"}, {"VERSION", true}, {"OWNER"}, {"ADDRESS"}, {"EPOCH", true},
+               {"MOVING"}});
+  for (const auto& l : response.locations()) {
+    std::string moving = "-";
+    if (!l.pending().empty()) {
+      moving = fmt::format("{}: warming {} (deletes go to both)", l.migration(), l.pending());
+    } else if (!l.previous().empty()) {
+      moving = fmt::format("{}: was {} (grace reads)", l.migration(), l.previous());
+    }
+    table.AddRow({Printable(l.key()), fmt::format("{:016x}", l.hash()),
+                  fmt::format("v{}", response.version()), l.owner(), l.address(),
+                  fmt::format("{}", l.epoch()), moving});
+  }
+  std::cout << table.ToString();
+  return ExitCode::kDone;
+}
+
+ExitCode History(Session& session, uint32_t limit) {
+  const auto keyspace = session.Keyspace();
+  if (!keyspace.ok()) return session.Fail(keyspace.status());
+  v1::ListVersionsRequest request;
+  request.set_keyspace(*keyspace);
+  request.set_page_size(limit);
+  v1::ListVersionsResponse response;
+  const grpc::Status status =
+      session.keyspaces().ListVersions(session.Call().get(), request, &response);
+  if (!status.ok()) return session.Fail(status);
+  if (session.json()) {
+    session.PrintJson(response);
+    return ExitCode::kDone;
+  }
+  Table table({{"VERSION", true}, {"WHEN"}, {"BY"}, {"CHANGE"}, {"MOVED", true}, {"MIGRATION"},
+               {"REASON"}});
+  for (const auto& v : response.versions()) {
+    const absl::Time time = absl::FromUnixSeconds(v.commit_time().seconds());
+    table.AddRow({fmt::format("v{}", v.version()),
+                  absl::FormatTime("%Y-%m-%d %H:%M:%SZ", time, absl::UTCTimeZone()), v.author(),
+                  v.change(), v.moved_share() > 0 ? FormatShare(v.moved_share()) : "-",
+                  v.migration().empty() ? "-" : v.migration(), v.reason()});
+  }
+  std::cout << table.ToString();
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void AddKeyspace(CLI::App& app, Run* run) {
+  CLI::App* noun = app.add_subcommand("keyspace", "routing domains");
+  noun->alias("ks");
+  noun->require_subcommand(1);
+
+  auto flags = std::make_shared<CreateFlags>();
+  CLI::App* create = noun->add_subcommand("create", "create a keyspace with its first nodes");
+  create->add_option("name", flags->name, "the keyspace's id")->required();
+  create->add_option("--add", flags->nodes, "NODE=HOST:PORT[,weight=W][,zone=Z]; repeat")
+      ->required();
+  create->add_option("--placement", flags->placement, "directory or ring")
+      ->check(CLI::IsMember({"directory", "ring"}));
+  create->add_option("--buckets-log2", flags->bits, "directory: 2^N buckets (default 14)");
+  create->add_option("--tokens", flags->tokens, "ring: tokens a node (default 160)");
+  create->add_flag("--hash-tags", flags->hash_tags, "hash only what stands in {braces}");
+  create->add_option("--replication", flags->replication, "owners a range (default 1)");
+  create->add_option("--on-restart", flags->on_restart, "purge or trust the data of a restart")
+      ->check(CLI::IsMember({"purge", "trust"}));
+  create->add_option("--origin-fill-qps", flags->origin_fill_qps,
+                     "origin fills a second for all clients together (default: no bound)");
+  create->add_option("--grace-ms", flags->grace_ms,
+                     "time after a commit for reads of the previous owner (default 60000)");
+  create->callback([run, flags] { *run = [flags](Session& s) { return Create(s, *flags); }; });
+
+  noun->add_subcommand("list", "all keyspaces")->callback([run] { *run = List; });
+  noun->add_subcommand("get", "one keyspace")->callback([run] { *run = Get; });
+
+  auto keys = std::make_shared<std::vector<std::string>>();
+  CLI::App* locate = noun->add_subcommand("locate", "where keys go, as a client routes them");
+  locate->add_option("keys", *keys, "keys")->required();
+  locate->callback([run, keys] { *run = [keys](Session& s) { return Locate(s, *keys); }; });
+
+  auto limit = std::make_shared<uint32_t>(50);
+  CLI::App* history = noun->add_subcommand("history", "versions: who, when, why; newest first");
+  history->add_option("--limit", *limit, "how many")->check(CLI::Range(1, 1000));
+  history->callback([run, limit] { *run = [limit](Session& s) { return History(s, *limit); }; });
+}
+
+}  // namespace warmring::cli

@@ -1,0 +1,113 @@
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "client/cli/plan_flags.h"
+#include "client/cli/render/preview.h"
+#include "client/cli/render/table.h"
+#include "client/cli/verbs.h"
+
+namespace warmring::cli {
+namespace {
+
+ExitCode List(Session& session) {
+  const auto keyspace = session.Keyspace();
+  if (!keyspace.ok()) return session.Fail(keyspace.status());
+  v1::ListNodesRequest request;
+  request.set_keyspace(*keyspace);
+  v1::ListNodesResponse all;
+  do {
+    v1::ListNodesResponse page;
+    const grpc::Status status = session.keyspaces().ListNodes(session.Call().get(), request, &page);
+    if (!status.ok()) return session.Fail(status);
+    all.MergeFrom(page);
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  if (session.json()) {
+    all.clear_next_page_token();
+    session.PrintJson(all);
+    return ExitCode::kDone;
+  }
+  Table table({{"--"}, {"NODE"}, {"ADDRESS"}, {"ZONE"}, {"WEIGHT", true}, {"SHARE", true},
+               {"IDEAL", true}, {"KEYS", true}, {"USED", true}, {"LEASE", true},
+               {"VERSION", true}});
+  for (const auto& n : all.nodes()) {
+    table.AddRow({n.state(), n.node().id(), n.node().address(),
+                  n.node().zone().empty() ? "-" : n.node().zone(),
+                  fmt::format("{:g}", n.node().has_weight() ? n.node().weight() : 1.0),
+                  FormatShare(n.share()), FormatShare(n.ideal_share()), FormatCount(n.keys()),
+                  FormatBytes(n.bytes()),
+                  n.lease_remaining_ms() > 0 ? fmt::format("{} ms", n.lease_remaining_ms()) : "-",
+                  fmt::format("v{}", n.applied_version())});
+  }
+  std::cout << "UN up  UW up and warming  UL up and leaving  DN no session\n" << table.ToString();
+  return ExitCode::kDone;
+}
+
+// Node verbs are plans with one change.
+ExitCode Change(Session& session, const PlanFlags& flags, v1::Change change) {
+  const auto keyspace = session.Keyspace();
+  if (!keyspace.ok()) return session.Fail(keyspace.status());
+  absl::StatusOr<v1::MigrationPlan> plan = flags.ToPlan();
+  if (!plan.ok()) return session.Usage(std::string(plan.status().message()));
+  plan->set_keyspace(*keyspace);
+  plan->set_reason(session.flags().reason);
+  *plan->add_changes() = std::move(change);
+  return SubmitPlan(session, *plan, flags.dry_run, flags.detach);
+}
+
+}  // namespace
+
+void AddNode(CLI::App& app, Run* run) {
+  CLI::App* noun = app.add_subcommand("node", "members of a keyspace");
+  noun->require_subcommand(1);
+
+  struct AddFlags {
+    std::string id;
+    std::string address;
+    double weight = 1.0;
+    std::string zone;
+    PlanFlags plan;
+  };
+  auto add_flags = std::make_shared<AddFlags>();
+  CLI::App* add = noun->add_subcommand("add", "add a node: preview, question, staged migration");
+  add->add_option("node", add_flags->id, "the node's id")->required();
+  add->add_option("--address", add_flags->address, "host:port of its data service")->required();
+  add->add_option("--weight", add_flags->weight, "0.01 to 1000 (default 1)");
+  add->add_option("--zone", add_flags->zone, "failure domain");
+  add_flags->plan.AddTo(*add);
+  add->callback([run, add_flags] {
+    *run = [add_flags](Session& s) {
+      v1::Change change;
+      v1::Node* node = change.mutable_add()->mutable_node();
+      node->set_id(add_flags->id);
+      node->set_address(add_flags->address);
+      node->set_weight(add_flags->weight);
+      node->set_zone(add_flags->zone);
+      return Change(s, add_flags->plan, std::move(change));
+    };
+  });
+
+  struct RemoveFlags {
+    std::string id;
+    PlanFlags plan;
+  };
+  auto remove_flags = std::make_shared<RemoveFlags>();
+  CLI::App* remove = noun->add_subcommand("remove", "remove a node by a staged migration");
+  remove->add_option("node", remove_flags->id, "the node's id")->required();
+  remove_flags->plan.AddTo(*remove);
+  remove->callback([run, remove_flags] {
+    *run = [remove_flags](Session& s) {
+      v1::Change change;
+      change.mutable_remove()->set_node(remove_flags->id);
+      return Change(s, remove_flags->plan, std::move(change));
+    };
+  });
+
+  noun->add_subcommand("list", "nodes with share, session and lease")->callback([run] {
+    *run = List;
+  });
+}
+
+}  // namespace warmring::cli

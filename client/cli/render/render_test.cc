@@ -1,0 +1,88 @@
+// What people read: tables line up, a preview states its figures, a state reads as in the glossary.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/cli/render/migration_view.h"
+#include "client/cli/render/preview.h"
+#include "client/cli/render/table.h"
+
+namespace warmring::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(Table, AlignsColumns) {
+  Table table({{"NODE"}, {"SHARE", true}});
+  table.AddRow({"cache-01", "5.00%"});
+  table.AddRow({"c", "25.00%"});
+  EXPECT_EQ(table.ToString(),
+            "NODE       SHARE\n"
+            "cache-01   5.00%\n"
+            "c         25.00%\n");
+}
+
+TEST(Format, ScalesWithUnits) {
+  EXPECT_EQ(FormatShare(0.118211), "11.82%");
+  EXPECT_EQ(FormatBytes(0), "0.0 B");
+  EXPECT_EQ(FormatBytes(4187593113), "3.9 GiB");
+  EXPECT_EQ(FormatCount(9999), "9999");
+  EXPECT_EQ(FormatCount(34'200'000), "34.2 M");
+}
+
+TEST(Preview, StatesWhatMovesAgainstTheIdeal) {
+  v1::MigrationPlan plan;
+  v1::Preview preview;
+  preview.set_keyspace("sessions");
+  preview.set_base_version(41);
+  preview.set_waves(2);
+  preview.set_moved_share(0.2);
+  preview.set_ideal_share(0.2);
+  preview.set_modulo_share(0.8);
+  preview.set_max_over_mean_before(1);
+  preview.set_max_over_mean_after(1.001);
+  auto* old = preview.add_shares();
+  old->set_node("cache-01");
+  old->set_before(0.25);
+  old->set_after(0.2);
+  auto* added = preview.add_shares();
+  added->set_node("cache-05");
+  added->set_after(0.2);
+  preview.add_nodes_added()->set_id("cache-05");
+  for (uint32_t wave = 0; wave < 2; ++wave) {
+    auto* move = preview.add_moves();
+    move->set_wave(wave);
+    move->set_share(wave == 0 ? 0.05 : 0.15);
+  }
+  preview.add_warnings("cache-05 has no session yet");
+  const std::string text = RenderPreview(plan, preview);
+  EXPECT_THAT(text, HasSubstr("Moves     20.00% of hash space (ideal 20.00%; hash-mod-N would move "
+                              "80.00%)"));
+  EXPECT_THAT(text, HasSubstr("commit in 2 waves (25% → 100%, 30s apart), soak 15m"));
+  EXPECT_THAT(text, HasSubstr("Warning   cache-05 has no session yet"));
+  EXPECT_THAT(text, HasSubstr("Plan: 1 to add, 0 to remove, 1 shrink, 0 unchanged."));
+}
+
+TEST(MigrationView, ReadsAsTheGlossary) {
+  v1::Migration m;
+  m.set_id("mig-7f3a");
+  m.set_waves(3);
+  m.set_state(v1::MIGRATION_STATE_COMMITTED);
+  m.set_wave(1);
+  EXPECT_EQ(MigrationStateText(m), "Committing 2/3");
+  m.set_paused(true);
+  EXPECT_EQ(MigrationStateText(m), "Committing 2/3 (paused)");
+  EXPECT_THAT(MigrationView(m), HasSubstr("next: warmring migration resume mig-7f3a"));
+  m.set_paused(false);
+  m.set_held("waiting for a session of cache-05");
+  EXPECT_THAT(MigrationLine(m), HasSubstr("held: waiting for a session of cache-05"));
+  m.set_state(v1::MIGRATION_STATE_ROLLED_BACK);
+  m.set_ended(true);
+  m.set_failure("undone by oncall");
+  EXPECT_THAT(MigrationView(m), HasSubstr("Because     undone by oncall"));
+  EXPECT_THAT(MigrationView(m), Not(HasSubstr("stop:")));
+}
+
+}  // namespace
+}  // namespace warmring::cli
