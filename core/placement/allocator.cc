@@ -1,0 +1,427 @@
+#include "core/placement/allocator.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <queue>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/hashing/key_hash.h"
+
+namespace warmring {
+namespace {
+
+constexpr uint32_t kNobody = UINT32_MAX;
+
+// A node that takes part, with what its order depends on.
+struct Member {
+  const Node* node = nullptr;
+  uint64_t order = 0;
+  auto Key() const { return std::tuple<uint64_t, std::string_view>(order, node->id); }
+};
+
+Member MemberOf(const Node& node) { return {&node, NodeOrderKey(node.id)}; }
+
+// (from, to) as members -> ranges; turned into the sorted moves of a Reallocation.
+using Flows = std::map<std::pair<uint32_t, uint32_t>, std::vector<HashRange>>;
+
+std::vector<RangeMove> MovesOf(const Flows& flows, const std::vector<Member>& members) {
+  std::vector<RangeMove> moves;
+  for (const auto& [pair, ranges] : flows) {
+    moves.push_back(
+        {members[pair.first].node->id, members[pair.second].node->id, HashRangeSet(ranges)});
+  }
+  std::sort(moves.begin(), moves.end(), [](const RangeMove& a, const RangeMove& b) {
+    return std::tie(a.from, a.to) < std::tie(b.from, b.to);
+  });
+  return moves;
+}
+
+struct Seat {
+  Member member;
+  uint32_t index = 0;  // among all members
+  bool taker = false;  // added: takes buckets from others
+  uint64_t target = 0;
+  uint64_t owned = 0;
+};
+
+std::vector<Seat> SortedSeats(std::vector<Seat> seats) {
+  std::sort(seats.begin(), seats.end(),
+            [](const Seat& a, const Seat& b) { return a.member.Key() < b.member.Key(); });
+  return seats;
+}
+
+// Shares of `buckets` by weight: floors, then one more for the largest remainders. The seats stand
+// in node order, which breaks ties.
+void SetTargets(uint64_t buckets, std::vector<Seat>& seats) {
+  uint64_t weights = 0;
+  for (const Seat& seat : seats) weights += seat.member.node->weight_milli;
+  std::vector<std::pair<uint64_t, size_t>> remainders;
+  uint64_t given = 0;
+  for (size_t i = 0; i < seats.size(); ++i) {
+    const uint64_t share = buckets * seats[i].member.node->weight_milli;
+    seats[i].target = share / weights;
+    given += seats[i].target;
+    remainders.emplace_back(share % weights, i);
+  }
+  std::stable_sort(remainders.begin(), remainders.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (size_t i = 0; given < buckets; ++i, ++given) ++seats[remainders[i].second].target;
+}
+
+// Gives each bucket of `forced` to the seat with the largest deficit relative to its target.
+void PlaceForced(std::vector<uint32_t> forced, std::vector<Seat>& seats,
+                 std::vector<uint32_t>& owner) {
+  std::vector<std::pair<uint64_t, uint32_t>> ordered;
+  ordered.reserve(forced.size());
+  for (uint32_t bucket : forced) ordered.emplace_back(BucketOrderKey(bucket, "", 0), bucket);
+  std::sort(ordered.begin(), ordered.end());
+
+  const auto less = [&seats](size_t a, size_t b) {
+    const Seat& x = seats[a];
+    const Seat& y = seats[b];
+    const uint64_t dx = (x.target - x.owned) * y.target;
+    const uint64_t dy = (y.target - y.owned) * x.target;
+    return dx != dy ? dx < dy : a > b;
+  };
+  std::priority_queue<size_t, std::vector<size_t>, decltype(less)> neediest(less);
+  for (size_t i = 0; i < seats.size(); ++i) {
+    if (seats[i].owned < seats[i].target) neediest.push(i);
+  }
+  for (const auto& [key, bucket] : ordered) {
+    const size_t i = neediest.top();
+    neediest.pop();
+    owner[bucket] = static_cast<uint32_t>(i);
+    if (++seats[i].owned < seats[i].target) neediest.push(i);
+  }
+}
+
+// The buckets in one node's own order, found window by window, so that many takers at once cost
+// memory for what they take and not for all buckets each.
+class BucketOrder {
+ public:
+  BucketOrder(const NodeId& node, uint64_t buckets, uint64_t expected)
+      : node_(&node), buckets_(buckets), expected_(4 * expected + 64) {}
+
+  std::optional<uint32_t> Next() {
+    while (at_ == window_.size()) {
+      if (exhausted_) return std::nullopt;
+      Refill();
+    }
+    return window_[at_++].second;
+  }
+
+ private:
+  void Refill() {
+    // The last key of this window; at or beyond the end of the space it is the last window.
+    const uint64_t width = UINT64_MAX / buckets_;
+    const bool last = expected_ >= (UINT64_MAX - first_) / width;
+    const uint64_t end = last ? UINT64_MAX : first_ + width * expected_;
+    window_.clear();
+    at_ = 0;
+    for (uint64_t bucket = 0; bucket < buckets_; ++bucket) {
+      const uint64_t key = BucketOrderKey(bucket, *node_, 0);
+      if (key >= first_ && key <= end) window_.emplace_back(key, static_cast<uint32_t>(bucket));
+    }
+    std::sort(window_.begin(), window_.end());
+    exhausted_ = last;
+    first_ = end + 1;
+    expected_ *= 2;
+  }
+
+  const NodeId* node_;
+  uint64_t buckets_;
+  uint64_t expected_;
+  uint64_t first_ = 0;
+  bool exhausted_ = false;
+  std::vector<std::pair<uint64_t, uint32_t>> window_;
+  size_t at_ = 0;
+};
+
+// Each added seat below its target takes, in turn, the next bucket of its order whose owner is
+// above target. An owner that is not above its target never gets above it here, so a bucket once
+// skipped need not be looked at again.
+void Take(uint64_t buckets, std::vector<Seat>& seats, std::vector<uint32_t>& owner) {
+  std::vector<std::pair<size_t, BucketOrder>> takers;
+  for (size_t i = 0; i < seats.size(); ++i) {
+    const Seat& seat = seats[i];
+    if (seat.taker && seat.owned < seat.target) {
+      takers.emplace_back(i, BucketOrder(seat.member.node->id, buckets, seat.target));
+    }
+  }
+  while (!takers.empty()) {
+    std::erase_if(takers, [&](std::pair<size_t, BucketOrder>& taker) {
+      Seat& seat = seats[taker.first];
+      std::optional<uint32_t> bucket = taker.second.Next();
+      while (bucket.has_value() && seats[owner[*bucket]].owned <= seats[owner[*bucket]].target) {
+        bucket = taker.second.Next();
+      }
+      if (!bucket.has_value()) return true;
+      --seats[owner[*bucket]].owned;
+      owner[*bucket] = static_cast<uint32_t>(taker.first);
+      return ++seat.owned == seat.target;
+    });
+  }
+}
+
+std::vector<OwnedRange> InitialDirectory(const KeyspaceSpec& spec,
+                                         const std::vector<Member>& members, Epoch epoch) {
+  const uint64_t buckets = uint64_t{1} << spec.directory_bits;
+  std::vector<Seat> seats;
+  for (uint32_t i = 0; i < members.size(); ++i) seats.push_back({members[i], i});
+  seats = SortedSeats(std::move(seats));
+  SetTargets(buckets, seats);
+  std::vector<uint32_t> all(buckets);
+  for (uint32_t bucket = 0; bucket < buckets; ++bucket) all[bucket] = bucket;
+  std::vector<uint32_t> owner(buckets, kNobody);
+  PlaceForced(std::move(all), seats, owner);
+  std::vector<OwnedRange> ranges(buckets);
+  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
+    ranges[bucket] = {BucketEnd(spec.directory_bits, bucket), seats[owner[bucket]].index, epoch};
+  }
+  return ranges;
+}
+
+Reallocation ReallocateDirectory(const Membership& base, const std::vector<Member>& members,
+                                 const std::vector<bool>& stays) {
+  const uint64_t buckets = base.ranges().size();
+  std::vector<Seat> seats;
+  for (uint32_t i = 0; i < members.size(); ++i) {
+    if (stays[i]) seats.push_back({members[i], i, i >= base.nodes().size()});
+  }
+  seats = SortedSeats(std::move(seats));
+  SetTargets(buckets, seats);
+  std::vector<uint32_t> seat_of(members.size(), kNobody);
+  for (uint32_t i = 0; i < seats.size(); ++i) seat_of[seats[i].index] = i;
+
+  std::vector<uint32_t> owner(buckets, kNobody);
+  std::vector<uint32_t> forced;
+  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
+    owner[bucket] = seat_of[base.ranges()[bucket].owner];
+    if (owner[bucket] == kNobody) {
+      forced.push_back(bucket);
+    } else {
+      ++seats[owner[bucket]].owned;
+    }
+  }
+  PlaceForced(std::move(forced), seats, owner);
+  Take(buckets, seats, owner);
+
+  Flows flows;
+  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
+    const uint32_t from = base.ranges()[bucket].owner;
+    const uint32_t to = seats[owner[bucket]].index;
+    if (from != to) flows[{from, to}].push_back(base.RangeAt(bucket));
+  }
+  return {{}, MovesOf(flows, members)};
+}
+
+struct Token {
+  HashPoint at = 0;
+  uint32_t member = 0;
+};
+
+// Derived tokens of `members[first...]`, sorted; of equal ones only the winner.
+std::vector<Token> TokensOfMembers(const KeyspaceSpec& spec, const std::vector<Member>& members,
+                                   size_t first) {
+  std::vector<Token> tokens;
+  for (size_t m = first; m < members.size(); ++m) {
+    const Node& node = *members[m].node;
+    const uint32_t count = TokensOf(spec, node);
+    for (uint32_t i = 0; i < count; ++i) {
+      tokens.push_back({DeriveToken(node.HashName(), i), static_cast<uint32_t>(m)});
+    }
+  }
+  std::sort(tokens.begin(), tokens.end(), [&](const Token& a, const Token& b) {
+    return a.at != b.at ? a.at < b.at : members[a.member].Key() < members[b.member].Key();
+  });
+  tokens.erase(std::unique(tokens.begin(), tokens.end(),
+                           [](const Token& a, const Token& b) { return a.at == b.at; }),
+               tokens.end());
+  return tokens;
+}
+
+std::vector<OwnedRange> InitialRing(const KeyspaceSpec& spec, const std::vector<Member>& members,
+                                    Epoch epoch) {
+  std::vector<OwnedRange> ranges;
+  for (const Token& token : TokensOfMembers(spec, members, 0)) {
+    ranges.push_back({token.at, token.member, epoch});
+  }
+  return ranges;
+}
+
+// Owner of each range of `base` once the nodes that leave have left: the owner of the next range
+// clockwise that stays, or nobody when all leave.
+std::vector<uint32_t> OwnersAfterRemoval(const Membership& base, const std::vector<bool>& stays) {
+  const std::vector<OwnedRange>& ranges = base.ranges();
+  std::vector<uint32_t> owners(ranges.size(), kNobody);
+  uint32_t next = kNobody;
+  // The second round knows what stays clockwise of the last range.
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = ranges.size(); i-- > 0;) {
+      if (stays[ranges[i].owner]) next = ranges[i].owner;
+      owners[i] = next;
+    }
+  }
+  return owners;
+}
+
+class RingReallocation {
+ public:
+  RingReallocation(const Membership& base, const std::vector<Member>& members,
+                   const std::vector<bool>& stays)
+      : base_(base),
+        members_(members),
+        owners_(OwnersAfterRemoval(base, stays)),
+        own_tokens_(members.size()) {}
+
+  Reallocation Run() {
+    Cut();
+    for (size_t i = 0; i < cuts_.size(); ++i) {
+      if (cuts_[i].taker != kNobody) GiveArc(i);
+    }
+    return {std::move(splits_), MovesOf(FlowsOfCuts(), members_)};
+  }
+
+ private:
+  // The end of a present range, or of the part of one that a new token cuts off.
+  struct CutPoint {
+    HashPoint end = 0;
+    size_t range = 0;          // of base
+    uint32_t taker = kNobody;  // whose token ends here
+    uint32_t target = kNobody;
+  };
+
+  // Whether `at` is one of the tokens that `member` derives.
+  bool IsTokenOf(uint32_t member, HashPoint at) {
+    std::vector<HashPoint>& tokens = own_tokens_[member];
+    if (tokens.empty()) {
+      const Node& node = *members_[member].node;
+      const uint32_t count = TokensOf(base_.spec(), node);
+      for (uint32_t i = 0; i < count; ++i) tokens.push_back(DeriveToken(node.HashName(), i));
+      std::sort(tokens.begin(), tokens.end());
+    }
+    return std::binary_search(tokens.begin(), tokens.end(), at);
+  }
+
+  // A token that collides with one of the present owner wins only when its node comes first.
+  bool LosesTie(const Token& token, size_t range) {
+    const uint32_t owner = owners_[range];
+    return base_.ranges()[range].end == token.at && owner != kNobody &&
+           members_[owner].Key() < members_[token.member].Key() && IsTokenOf(owner, token.at);
+  }
+
+  void Cut() {
+    const std::vector<OwnedRange>& ranges = base_.ranges();
+    size_t next = 0;
+    const auto copy_ranges_before = [&](HashPoint at) {
+      for (; next < ranges.size() && ranges[next].end < at; ++next) {
+        cuts_.push_back({ranges[next].end, next, kNobody, owners_[next]});
+      }
+    };
+    for (const Token& token : TokensOfMembers(base_.spec(), members_, base_.nodes().size())) {
+      const size_t range = base_.RangeIndexOf(token.at);
+      if (LosesTie(token, range)) continue;
+      copy_ranges_before(token.at);
+      cuts_.push_back({token.at, range, token.member, owners_[range]});
+      if (ranges[range].end == token.at) {
+        ++next;
+      } else {
+        splits_.push_back(token.at);
+      }
+    }
+    copy_ranges_before(UINT64_MAX);
+    if (next < ranges.size()) cuts_.push_back({ranges[next].end, next, kNobody, owners_[next]});
+  }
+
+  // The arc of the token at cuts_[i]: back to the previous token of anybody. An end between that is
+  // no token only divides a present owner's range in two.
+  void GiveArc(size_t i) {
+    const uint32_t taker = cuts_[i].taker;
+    const uint32_t owner = owners_[cuts_[i].range];
+    cuts_[i].target = taker;
+    for (size_t k = Before(i); k != i; k = Before(k)) {
+      CutPoint& cut = cuts_[k];
+      if (cut.taker != kNobody || owners_[cut.range] != owner) return;
+      if (owner != kNobody && IsTokenOf(owner, cut.end)) return;
+      cut.target = taker;
+    }
+  }
+
+  size_t Before(size_t i) const { return i == 0 ? cuts_.size() - 1 : i - 1; }
+
+  Flows FlowsOfCuts() const {
+    Flows flows;
+    for (size_t i = 0; i < cuts_.size(); ++i) {
+      const uint32_t from = base_.ranges()[cuts_[i].range].owner;
+      if (from == cuts_[i].target) continue;
+      flows[{from, cuts_[i].target}].push_back({cuts_[Before(i)].end, cuts_[i].end});
+    }
+    return flows;
+  }
+
+  const Membership& base_;
+  const std::vector<Member>& members_;
+  std::vector<uint32_t> owners_;  // per range of base, after removal
+  std::vector<std::vector<HashPoint>> own_tokens_;
+  std::vector<CutPoint> cuts_;  // sorted by end
+  std::vector<HashPoint> splits_;
+};
+
+}  // namespace
+
+uint32_t TokensOf(const KeyspaceSpec& spec, const Node& node) {
+  const uint64_t tokens = (uint64_t{spec.tokens_per_node} * node.weight_milli + 500) / 1000;
+  return static_cast<uint32_t>(std::max<uint64_t>(tokens, 1));
+}
+
+absl::Status ValidatePlacementSize(const KeyspaceSpec& spec, const std::vector<Node>& nodes) {
+  if (spec.placement == PlacementKind::kDirectory) return absl::OkStatus();
+  uint64_t tokens = 0;
+  for (const Node& node : nodes) tokens += TokensOf(spec, node);
+  if (tokens <= Membership::kMaxRanges) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "tokens: {} nodes with {} tokens for weight 1 need {} tokens, over the limit of {}: lower "
+      "tokens_per_node or the weights",
+      nodes.size(), spec.tokens_per_node, tokens, Membership::kMaxRanges));
+}
+
+std::vector<OwnedRange> InitialRanges(const KeyspaceSpec& spec, const std::vector<Node>& nodes,
+                                      Epoch epoch) {
+  std::vector<Member> members;
+  for (const Node& node : nodes) members.push_back(MemberOf(node));
+  std::sort(members.begin(), members.end(),
+            [](const Member& a, const Member& b) { return a.node->id < b.node->id; });
+  switch (spec.placement) {
+    case PlacementKind::kRing:
+      return InitialRing(spec, members, epoch);
+    case PlacementKind::kDirectory:
+      return InitialDirectory(spec, members, epoch);
+  }
+  return {};
+}
+
+Reallocation Reallocate(const Membership& base, const std::vector<Node>& added,
+                        const std::vector<NodeId>& removed) {
+  // Members: the nodes of base by their index, then the added ones.
+  std::vector<Member> members;
+  for (const Node& node : base.nodes()) members.push_back(MemberOf(node));
+  for (const Node& node : added) members.push_back(MemberOf(node));
+  std::vector<bool> stays(members.size(), true);
+  for (const NodeId& id : removed) {
+    if (const std::optional<NodeIndex> index = base.FindNode(id)) stays[*index] = false;
+  }
+  switch (base.spec().placement) {
+    case PlacementKind::kRing:
+      return RingReallocation(base, members, stays).Run();
+    case PlacementKind::kDirectory:
+      return ReallocateDirectory(base, members, stays);
+  }
+  return {};
+}
+
+}  // namespace warmring

@@ -1,0 +1,135 @@
+#include "migrations/plan.h"
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include "core/base/status_macros.h"
+
+namespace warmring {
+namespace {
+
+constexpr size_t kMaxNameBytes = 255;
+constexpr size_t kMaxReasonBytes = 1024;
+constexpr size_t kMaxChanges = 10'000;
+constexpr size_t kMaxCommitSteps = 64;
+constexpr uint32_t kWholePpm = 1'000'000;
+constexpr uint32_t kMaxVerifySample = 1'000'000;
+const absl::Duration kMaxDuration = absl::Hours(24 * 30);
+
+absl::Status CheckLength(std::string_view field, const std::string& text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{}: '{}' has {} bytes: use at most {}", field,
+                                                Printable(text, 40), text.size(), max_bytes));
+}
+
+const NodeId& NodeOf(const Change& change) {
+  const auto* add = std::get_if<AddNode>(&change);
+  return add != nullptr ? add->node.id : std::get<RemoveNode>(change).node;
+}
+
+absl::Status CheckChange(const std::string& field, const Change& change) {
+  if (const auto* add = std::get_if<AddNode>(&change)) {
+    return ValidateNode(field + ".add", add->node);
+  }
+  return ValidateId(field + ".remove.node", std::get<RemoveNode>(change).node);
+}
+
+absl::Status CheckChanges(const std::vector<Change>& changes) {
+  if (changes.empty()) {
+    return absl::InvalidArgumentError("spec.changes: it is empty: add or remove at least one node");
+  }
+  if (changes.size() > kMaxChanges) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.changes: {} changes are over the limit of {}: split the plan",
+                    changes.size(), kMaxChanges));
+  }
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const std::string field = fmt::format("spec.changes[{}]", i);
+    RETURN_IF_ERROR(CheckChange(field, changes[i]));
+    if (!seen.insert(NodeOf(changes[i])).second) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: node '{}' is named by an earlier change too: name each node once", field,
+                      NodeOf(changes[i])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCommitSteps(const std::vector<uint32_t>& steps) {
+  constexpr std::string_view kField = "spec.strategy.commit_steps";
+  if (steps.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: it is empty: give ascending shares that end with 100%", kField));
+  }
+  if (steps.size() > kMaxCommitSteps) {
+    return absl::InvalidArgumentError(fmt::format("{}: {} steps are over the limit of {}", kField,
+                                                  steps.size(), kMaxCommitSteps));
+  }
+  uint32_t before = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i] <= before || steps[i] > kWholePpm) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}[{}]: {}% does not ascend: use a share above {}% and up to 100%", kField,
+                      i, steps[i] / 10'000.0, before / 10'000.0));
+    }
+    before = steps[i];
+  }
+  if (before != kWholePpm) {
+    return absl::InvalidArgumentError(fmt::format("{}[{}]: the last step is {}%: it must be 100%",
+                                                  kField, steps.size() - 1, before / 10'000.0));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDuration(std::string_view field, absl::Duration value, absl::Duration low) {
+  if (value >= low && value <= kMaxDuration) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "spec.strategy.{}: {} is out of bounds: use {} to {}", field, absl::FormatDuration(value),
+      absl::FormatDuration(low), absl::FormatDuration(kMaxDuration)));
+}
+
+absl::Status CheckVerify(const Strategy& strategy) {
+  if (strategy.verify_sample < 1 || strategy.verify_sample > kMaxVerifySample) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.strategy.verify_sample: {} is out of bounds: use 1 to {}",
+                    strategy.verify_sample, kMaxVerifySample));
+  }
+  if (strategy.verify_max_mismatch > strategy.verify_sample) {
+    return absl::InvalidArgumentError(fmt::format(
+        "spec.strategy.verify_max_mismatch: {} is more than verify_sample, which is {}: lower it",
+        strategy.verify_max_mismatch, strategy.verify_sample));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStrategy(const Strategy& strategy) {
+  RETURN_IF_ERROR(CheckCommitSteps(strategy.commit_steps_ppm));
+  RETURN_IF_ERROR(CheckDuration("hold", strategy.hold, absl::ZeroDuration()));
+  RETURN_IF_ERROR(CheckDuration("soak", strategy.soak, absl::ZeroDuration()));
+  RETURN_IF_ERROR(CheckDuration("warm_timeout", strategy.warm_timeout, absl::Milliseconds(1)));
+  if (strategy.fence_timeout.has_value()) {
+    RETURN_IF_ERROR(CheckDuration("fence_timeout", *strategy.fence_timeout, absl::Milliseconds(1)));
+  }
+  RETURN_IF_ERROR(CheckVerify(strategy));
+  if (strategy.fence_policy != FencePolicy::kAckOnly &&
+      strategy.fence_policy != FencePolicy::kAckOrLease) {
+    return absl::InvalidArgumentError(fmt::format(
+        "spec.strategy.fence_policy: {} is unknown: use ack_only (1) or ack_or_lease (2)",
+        static_cast<uint32_t>(strategy.fence_policy)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidatePlan(const MigrationPlan& plan) {
+  RETURN_IF_ERROR(CheckLength("metadata.name", plan.name, kMaxNameBytes));
+  RETURN_IF_ERROR(CheckLength("metadata.reason", plan.reason, kMaxReasonBytes));
+  RETURN_IF_ERROR(ValidateId("metadata.keyspace", plan.keyspace));
+  RETURN_IF_ERROR(CheckChanges(plan.changes));
+  return CheckStrategy(plan.strategy);
+}
+
+}  // namespace warmring

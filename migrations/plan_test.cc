@@ -1,0 +1,163 @@
+#include "migrations/plan.h"
+
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+// What a plan may say before anybody looks at the membership: one clear error for the first thing
+// that is wrong, with the field's path, the value and the bound.
+
+namespace warmring {
+namespace {
+
+AddNode Add(const std::string& id) {
+  AddNode add;
+  add.node.id = id;
+  add.node.address = "10.0.0.5:6379";
+  return add;
+}
+
+MigrationPlan Good() {
+  MigrationPlan plan;
+  plan.name = "add cache-05";
+  plan.keyspace = "sessions";
+  plan.changes = {Add("cache-05"), RemoveNode{"cache-02"}};
+  return plan;
+}
+
+void ExpectError(const MigrationPlan& plan, const std::string& message) {
+  const absl::Status status = ValidatePlan(plan);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(status.message()), message);
+}
+
+TEST(PlanTest, TheDefaultsAreGood) {
+  EXPECT_TRUE(ValidatePlan(Good()).ok()) << ValidatePlan(Good());
+}
+
+TEST(PlanTest, NameReasonAndKeyspace) {
+  MigrationPlan plan = Good();
+  plan.name = std::string(256, 'n');
+  ExpectError(plan,
+              "metadata.name: '" + Printable(plan.name, 40) + "' has 256 bytes: use at most 255");
+  plan = Good();
+  plan.reason = std::string(1025, 'r');
+  ExpectError(plan, "metadata.reason: '" + Printable(plan.reason, 40) +
+                        "' has 1025 bytes: use at most 1024");
+  plan = Good();
+  plan.keyspace = "Sessions";
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("metadata.keyspace: ", 0), 0u);
+  plan = Good();
+  plan.name = std::string(255, 'n');
+  plan.reason = std::string(1024, 'r');
+  EXPECT_TRUE(ValidatePlan(plan).ok());
+}
+
+TEST(PlanTest, ChangesAreCounted) {
+  MigrationPlan plan = Good();
+  plan.changes.clear();
+  ExpectError(plan, "spec.changes: it is empty: add or remove at least one node");
+  for (int i = 0; i < 10'000; ++i) plan.changes.push_back(RemoveNode{fmt::format("n{}", i)});
+  EXPECT_TRUE(ValidatePlan(plan).ok());
+  plan.changes.push_back(RemoveNode{"one-more"});
+  ExpectError(plan, "spec.changes: 10001 changes are over the limit of 10000: split the plan");
+}
+
+TEST(PlanTest, ANodeIsNamedOnce) {
+  MigrationPlan plan = Good();
+  plan.changes = {RemoveNode{"cache-02"}, Add("cache-05"), Add("cache-02")};
+  ExpectError(plan,
+              "spec.changes[2]: node 'cache-02' is named by an earlier change too: name each node "
+              "once");
+}
+
+TEST(PlanTest, NodesAreChecked) {
+  for (const uint32_t weight : {0u, 9u, 1'000'001u}) {
+    MigrationPlan plan = Good();
+    std::get<AddNode>(plan.changes[0]).node.weight_milli = weight;
+    EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("spec.changes[0].add.weight: ", 0),
+              0u)
+        << ValidatePlan(plan);
+  }
+  MigrationPlan plan = Good();
+  std::get<AddNode>(plan.changes[0]).node.address = "10.0.0.5";
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("spec.changes[0].add.address: ", 0),
+            0u);
+  plan = Good();
+  plan.changes[1] = RemoveNode{"../etc"};
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("spec.changes[1].remove.node: ", 0),
+            0u);
+}
+
+TEST(PlanTest, CommitStepsAscendToTheWhole) {
+  const struct {
+    std::vector<uint32_t> steps;
+    std::string error;
+  } kCases[] = {
+      {{}, ": it is empty: give ascending shares that end with 100%"},
+      {{0, 1'000'000}, "[0]: 0% does not ascend: use a share above 0% and up to 100%"},
+      {{100'000, 100'000, 1'000'000},
+       "[1]: 10% does not ascend: use a share above 10% and up to 100%"},
+      {{500'000, 100'000, 1'000'000},
+       "[1]: 10% does not ascend: use a share above 50% and up to 100%"},
+      {{100'000, 1'000'001},
+       "[1]: 100.0001% does not ascend: use a share above 10% and up to 100%"},
+      {{100'000, 500'000}, "[1]: the last step is 50%: it must be 100%"},
+  };
+  for (const auto& c : kCases) {
+    MigrationPlan plan = Good();
+    plan.strategy.commit_steps_ppm = c.steps;
+    ExpectError(plan, "spec.strategy.commit_steps" + c.error);
+  }
+  MigrationPlan plan = Good();
+  plan.strategy.commit_steps_ppm.clear();
+  for (uint32_t i = 1; i < 64; ++i) plan.strategy.commit_steps_ppm.push_back(i);
+  plan.strategy.commit_steps_ppm.push_back(1'000'000);
+  EXPECT_TRUE(ValidatePlan(plan).ok());
+  plan.strategy.commit_steps_ppm.insert(plan.strategy.commit_steps_ppm.end() - 1, 64);
+  ExpectError(plan, "spec.strategy.commit_steps: 65 steps are over the limit of 64");
+}
+
+TEST(PlanTest, DurationsAreBounded) {
+  MigrationPlan plan = Good();
+  plan.strategy.hold = -absl::Seconds(1);
+  ExpectError(plan, "spec.strategy.hold: -1s is out of bounds: use 0 to 720h");
+  plan = Good();
+  plan.strategy.soak = absl::InfiniteDuration();
+  ExpectError(plan, "spec.strategy.soak: inf is out of bounds: use 0 to 720h");
+  plan = Good();
+  plan.strategy.warm_timeout = absl::ZeroDuration();
+  ExpectError(plan, "spec.strategy.warm_timeout: 0 is out of bounds: use 1ms to 720h");
+  plan = Good();
+  plan.strategy.fence_timeout = absl::Hours(721);
+  ExpectError(plan, "spec.strategy.fence_timeout: 721h is out of bounds: use 1ms to 720h");
+  plan = Good();
+  plan.strategy.hold = plan.strategy.soak = absl::ZeroDuration();
+  plan.strategy.warm_timeout = absl::Hours(720);
+  EXPECT_TRUE(ValidatePlan(plan).ok());
+}
+
+TEST(PlanTest, VerificationCannotBeTurnedOff) {
+  MigrationPlan plan = Good();
+  plan.strategy.verify_sample = 0;
+  ExpectError(plan, "spec.strategy.verify_sample: 0 is out of bounds: use 1 to 1000000");
+  plan.strategy.verify_sample = 1'000'001;
+  ExpectError(plan, "spec.strategy.verify_sample: 1000001 is out of bounds: use 1 to 1000000");
+  plan.strategy.verify_sample = 10;
+  plan.strategy.verify_max_mismatch = 11;
+  ExpectError(
+      plan,
+      "spec.strategy.verify_max_mismatch: 11 is more than verify_sample, which is 10: lower "
+      "it");
+}
+
+TEST(PlanTest, TheFencePolicyIsKnown) {
+  MigrationPlan plan = Good();
+  plan.strategy.fence_policy = static_cast<FencePolicy>(7);
+  ExpectError(plan,
+              "spec.strategy.fence_policy: 7 is unknown: use ack_only (1) or ack_or_lease (2)");
+}
+
+}  // namespace
+}  // namespace warmring
