@@ -85,6 +85,12 @@ function(warmring_library)
     add_library(${A_NAME} INTERFACE ${A_HDRS})
     target_include_directories(${A_NAME} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
     target_link_libraries(${A_NAME} INTERFACE ${A_DEPS} ${A_PRIVATE_DEPS})
+    if(WARMRING_SANITIZE)
+      _warmring_plain_names(deps ${A_DEPS} ${A_PRIVATE_DEPS})
+      add_library(${A_NAME}_plain INTERFACE)
+      target_include_directories(${A_NAME}_plain INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+      target_link_libraries(${A_NAME}_plain INTERFACE ${deps})
+    endif()
     return()
   endif()
   add_library(${A_NAME} STATIC ${A_SRCS} ${A_HDRS})
@@ -97,8 +103,8 @@ function(warmring_library)
   endif()
 endfunction()
 
-# In a sanitizer build each library has a twin without sanitizers, built only if a module links it: a
-# redis-server that is not instrumented cannot load instrumented code.
+# In a sanitizer build each library has a twin <NAME>_plain without sanitizers, built only if a module
+# links it: a redis-server that is not instrumented cannot load instrumented code.
 function(_warmring_plain_twin)
   add_library(${A_NAME}_plain STATIC EXCLUDE_FROM_ALL ${A_SRCS})
   target_include_directories(${A_NAME}_plain PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
