@@ -15,7 +15,10 @@ include(GoogleTest)
 
 set(WARMRING_WARNINGS
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast
-  -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+  -Wnon-virtual-dtor -Woverloaded-virtual)
+if(WARMRING_WERROR)
+  list(APPEND WARMRING_WARNINGS -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 sees overlapping copies in std::string's own code once it inlines it (GCC bug 105651).
   list(APPEND WARMRING_WARNINGS -Wno-restrict)
