@@ -1,0 +1,312 @@
+#include "proto/wire/migration.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/status_macros.h"
+#include "fmt/format.h"
+#include "proto/wire/membership.h"
+
+namespace warmring::wire {
+namespace {
+
+// Longer than any bound of ValidatePlan, short enough that no arithmetic overflows.
+constexpr int64_t kMaxSeconds = 315'576'000'000;
+
+google::protobuf::Duration ToProtoDuration(absl::Duration duration) {
+  google::protobuf::Duration proto;
+  absl::Duration rest;
+  proto.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &rest));
+  proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(rest)));
+  return proto;
+}
+
+absl::StatusOr<absl::Duration> DurationFromProto(std::string_view field,
+                                                 const google::protobuf::Duration& proto) {
+  const bool in_bounds = proto.seconds() >= 0 && proto.seconds() <= kMaxSeconds &&
+                         proto.nanos() >= 0 && proto.nanos() < 1'000'000'000;
+  if (!in_bounds) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} seconds and {} nanoseconds are no length of time: use 0 or more", field,
+                    proto.seconds(), proto.nanos()));
+  }
+  return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
+}
+
+google::protobuf::Timestamp ToProtoTime(absl::Time time) {
+  google::protobuf::Timestamp proto;
+  const int64_t nanos = absl::ToUnixNanos(time);
+  int64_t seconds = nanos / 1'000'000'000;
+  int64_t rest = nanos % 1'000'000'000;
+  if (rest < 0) {
+    rest += 1'000'000'000;
+    --seconds;
+  }
+  proto.set_seconds(seconds);
+  proto.set_nanos(static_cast<int32_t>(rest));
+  return proto;
+}
+
+absl::StatusOr<uint32_t> PpmFromProto(const std::string& field, double share) {
+  // The negation also catches NaN.
+  if (!(share > 0.0 && share <= 1.0)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} is out of bounds: use a share above 0 and up to 1", field, share));
+  }
+  return static_cast<uint32_t>(std::lround(share * 1e6));
+}
+
+absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Change& proto) {
+  switch (proto.change_case()) {
+    case v1::Change::kAdd: {
+      ASSIGN_OR_RETURN(Node node, NodeFromProto(field + ".add", proto.add().node()));
+      return Change(AddNode{std::move(node)});
+    }
+    case v1::Change::kRemove:
+      RETURN_IF_ERROR(ValidateId(field + ".remove.node", proto.remove().node()));
+      return Change(RemoveNode{proto.remove().node()});
+    case v1::Change::CHANGE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("{}: it is empty or of an unknown kind: use add or remove", field));
+}
+
+v1::FencePolicy ToProto(FencePolicy policy) {
+  return policy == FencePolicy::kAckOrLease ? v1::FENCE_POLICY_ACK_OR_LEASE
+                                            : v1::FENCE_POLICY_ACK_ONLY;
+}
+
+v1::Strategy ToProto(const Strategy& strategy) {
+  v1::Strategy proto;
+  for (uint32_t ppm : strategy.commit_steps_ppm) proto.add_commit_steps(ppm / 1e6);
+  *proto.mutable_hold() = ToProtoDuration(strategy.hold);
+  *proto.mutable_soak() = ToProtoDuration(strategy.soak);
+  *proto.mutable_warm_timeout() = ToProtoDuration(strategy.warm_timeout);
+  if (strategy.fence_timeout) {
+    *proto.mutable_fence_timeout() = ToProtoDuration(*strategy.fence_timeout);
+  }
+  proto.set_await_promotion(strategy.await_promotion);
+  proto.set_verify_sample(strategy.verify_sample);
+  proto.set_verify_max_mismatch(strategy.verify_max_mismatch);
+  proto.set_fence_policy(ToProto(strategy.fence_policy));
+  return proto;
+}
+
+absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& proto) {
+  Strategy strategy;
+  if (!proto.commit_steps().empty()) strategy.commit_steps_ppm.clear();
+  for (int i = 0; i < proto.commit_steps_size(); ++i) {
+    ASSIGN_OR_RETURN(
+        const uint32_t ppm,
+        PpmFromProto(fmt::format("spec.strategy.commit_steps[{}]", i), proto.commit_steps(i)));
+    strategy.commit_steps_ppm.push_back(ppm);
+  }
+  const auto read = [](std::string_view field, bool set, const google::protobuf::Duration& value,
+                       absl::Duration& into) {
+    if (!set) return absl::OkStatus();
+    ASSIGN_OR_RETURN(into, DurationFromProto(field, value));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(read("spec.strategy.hold", proto.has_hold(), proto.hold(), strategy.hold));
+  RETURN_IF_ERROR(read("spec.strategy.soak", proto.has_soak(), proto.soak(), strategy.soak));
+  RETURN_IF_ERROR(read("spec.strategy.warm_timeout", proto.has_warm_timeout(), proto.warm_timeout(),
+                       strategy.warm_timeout));
+  if (proto.has_fence_timeout()) {
+    ASSIGN_OR_RETURN(strategy.fence_timeout,
+                     DurationFromProto("spec.strategy.fence_timeout", proto.fence_timeout()));
+  }
+  strategy.await_promotion = proto.await_promotion();
+  if (proto.has_verify_sample()) strategy.verify_sample = proto.verify_sample();
+  strategy.verify_max_mismatch = proto.verify_max_mismatch();
+  switch (proto.fence_policy()) {
+    case v1::FENCE_POLICY_UNSPECIFIED:
+    case v1::FENCE_POLICY_ACK_ONLY:
+      strategy.fence_policy = FencePolicy::kAckOnly;
+      break;
+    case v1::FENCE_POLICY_ACK_OR_LEASE:
+      strategy.fence_policy = FencePolicy::kAckOrLease;
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          fmt::format("spec.strategy.fence_policy: {} is unknown: use FENCE_POLICY_ACK_ONLY or "
+                      "FENCE_POLICY_ACK_OR_LEASE",
+                      static_cast<int>(proto.fence_policy())));
+  }
+  return strategy;
+}
+
+v1::Migration::Progress ToProto(const MigrationProgress& progress) {
+  v1::Migration::Progress proto;
+  proto.set_keys_done(progress.keys_done);
+  proto.set_keys_total(progress.keys_total);
+  proto.set_bytes_done(progress.bytes_done);
+  for (const MigrationProgress::Transfer& transfer : progress.transfers) {
+    v1::Migration::Transfer* out = proto.add_transfers();
+    out->set_from(transfer.from);
+    out->set_to(transfer.to);
+    out->set_keys(transfer.keys);
+    out->set_bytes(transfer.bytes);
+    out->set_caught_up(transfer.caught_up);
+  }
+  return proto;
+}
+
+}  // namespace
+
+v1::MigrationPlan ToProto(const MigrationPlan& plan) {
+  v1::MigrationPlan proto;
+  proto.set_name(plan.name);
+  proto.set_keyspace(plan.keyspace);
+  proto.set_reason(plan.reason);
+  proto.set_base_version(plan.base_version.value);
+  for (const Change& change : plan.changes) {
+    if (const auto* add = std::get_if<AddNode>(&change)) {
+      *proto.add_changes()->mutable_add()->mutable_node() = ToProto(add->node);
+    } else {
+      proto.add_changes()->mutable_remove()->set_node(std::get<RemoveNode>(change).node);
+    }
+  }
+  *proto.mutable_strategy() = ToProto(plan.strategy);
+  *proto.mutable_limits() = ToProto(plan.limits);
+  return proto;
+}
+
+absl::StatusOr<MigrationPlan> MigrationPlanFromProto(const v1::MigrationPlan& proto) {
+  MigrationPlan plan;
+  plan.name = proto.name();
+  plan.keyspace = proto.keyspace();
+  plan.reason = proto.reason();
+  plan.base_version = Version(proto.base_version());
+  constexpr int kMaxChanges = 10'000;  // ValidatePlan's bound, before work is spent on them
+  if (proto.changes_size() > kMaxChanges) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.changes: {} changes are over the limit of {}: split the plan",
+                    proto.changes_size(), kMaxChanges));
+  }
+  for (int i = 0; i < proto.changes_size(); ++i) {
+    ASSIGN_OR_RETURN(Change change,
+                     ChangeFromProto(fmt::format("spec.changes[{}]", i), proto.changes(i)));
+    plan.changes.push_back(std::move(change));
+  }
+  ASSIGN_OR_RETURN(plan.strategy, StrategyFromProto(proto.strategy()));
+  plan.limits = LimitsFromProto(proto.limits());
+  return plan;
+}
+
+v1::Limits ToProto(const TransferLimits& limits) {
+  v1::Limits proto;
+  proto.set_keys_per_second(limits.keys_per_second);
+  proto.set_bytes_per_second(limits.bytes_per_second);
+  return proto;
+}
+
+TransferLimits LimitsFromProto(const v1::Limits& proto) {
+  return {proto.keys_per_second(), proto.bytes_per_second()};
+}
+
+v1::Preview ToProto(const Preview& preview, RangeDetail detail) {
+  v1::Preview proto;
+  proto.set_keyspace(preview.keyspace);
+  proto.set_base_version(preview.base_version.value);
+  proto.set_waves(preview.waves);
+  proto.set_moved_share(preview.moved_share);
+  proto.set_ideal_share(preview.ideal_share);
+  proto.set_modulo_share(preview.modulo_share);
+  proto.set_max_over_mean_before(preview.max_over_mean_before);
+  proto.set_max_over_mean_after(preview.max_over_mean_after);
+  for (const NodeShare& share : preview.shares) {
+    v1::NodeShare* out = proto.add_shares();
+    out->set_node(share.node);
+    out->set_before(share.before);
+    out->set_after(share.after);
+    out->set_ideal_after(share.ideal_after);
+    out->set_keys_out(share.keys_out);
+    out->set_bytes_out(share.bytes_out);
+  }
+  proto.set_keys_moved(preview.keys_moved);
+  proto.set_bytes_moved(preview.bytes_moved);
+  for (const std::string& warning : preview.warnings) proto.add_warnings(warning);
+  size_t ranges_moved = 0;
+  for (const PlannedMove& move : preview.moves) {
+    v1::PlannedMove* out = proto.add_moves();
+    out->set_wave(move.wave);
+    out->set_from(move.from);
+    out->set_to(move.to);
+    out->set_share(move.ranges.Share());
+    v1::HashRanges ranges = ToProto(move.ranges);
+    ranges_moved += static_cast<size_t>(ranges.ends_size());
+    if (detail == RangeDetail::kShow) *out->mutable_ranges() = std::move(ranges);
+  }
+  for (const Node& node : preview.nodes_added) *proto.add_nodes_added() = ToProto(node);
+  for (const NodeId& id : preview.nodes_removed) proto.add_nodes_removed(id);
+  proto.set_ranges_moved(static_cast<uint32_t>(ranges_moved));
+  return proto;
+}
+
+v1::MigrationState ToProto(Stage stage) {
+  switch (stage) {
+    case Stage::kPlanned:
+      return v1::MIGRATION_STATE_PLANNED;
+    case Stage::kWarming:
+      return v1::MIGRATION_STATE_WARMING;
+    case Stage::kVerifying:
+      return v1::MIGRATION_STATE_VERIFYING;
+    case Stage::kFencing:
+      return v1::MIGRATION_STATE_FENCING;
+    case Stage::kCommitted:
+      return v1::MIGRATION_STATE_COMMITTED;
+    case Stage::kSoaking:
+      return v1::MIGRATION_STATE_SOAKING;
+    case Stage::kUndoFencing:
+      return v1::MIGRATION_STATE_UNDO_FENCING;
+    case Stage::kSucceeded:
+      return v1::MIGRATION_STATE_SUCCEEDED;
+    case Stage::kAborted:
+      return v1::MIGRATION_STATE_ABORTED;
+    case Stage::kRolledBack:
+      return v1::MIGRATION_STATE_ROLLED_BACK;
+    case Stage::kFailed:
+      return v1::MIGRATION_STATE_FAILED;
+  }
+  return v1::MIGRATION_STATE_UNSPECIFIED;
+}
+
+v1::Migration ToProto(const MigrationRecord& record, const MigrationProgress& progress,
+                      RangeDetail detail) {
+  v1::Migration proto;
+  proto.set_id(record.id);
+  proto.set_keyspace(record.plan.keyspace);
+  proto.set_author(record.author);
+  *proto.mutable_plan() = ToProto(record.plan);
+  *proto.mutable_preview() = ToProto(record.preview, detail);
+  proto.set_state(ToProto(record.stage));
+  proto.set_wave(record.wave);
+  proto.set_waves(record.preview.waves);
+  proto.set_waves_committed(record.waves_committed);
+  proto.set_paused(record.paused);
+  proto.set_awaiting_promotion(record.awaiting_promotion);
+  proto.set_ended(IsTerminal(record.stage));
+  proto.set_held(progress.held);
+  proto.set_failure(record.failure);
+  proto.set_unclean(record.unclean);
+  *proto.mutable_create_time() = ToProtoTime(record.created);
+  *proto.mutable_stage_time() = ToProtoTime(record.stage_since);
+  for (const StageEntry& entry : record.history) {
+    v1::StageEntry* out = proto.add_stages();
+    out->set_state(ToProto(entry.stage));
+    out->set_wave(entry.wave);
+    *out->mutable_enter_time() = ToProtoTime(entry.time);
+    out->set_note(entry.note);
+  }
+  *proto.mutable_transfer() = ToProto(progress);
+  proto.set_verify_compared(record.verify_compared);
+  proto.set_verify_mismatched(record.verify_mismatched);
+  proto.set_final_version(record.final_version.value);
+  proto.set_revision(record.revision);
+  return proto;
+}
+
+}  // namespace warmring::wire
