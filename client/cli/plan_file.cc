@@ -1,6 +1,9 @@
 #include "client/cli/plan_file.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>

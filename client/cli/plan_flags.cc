@@ -27,11 +27,11 @@ void PlanFlags::AddTo(CLI::App& app) {
 
 absl::StatusOr<v1::MigrationPlan> PlanFlags::ToPlan() const {
   // One reader of durations, rates and ratios for flags and files: the flags become a small file.
-  YAML::Node root;
+  YAML::Node root(YAML::NodeType::Map);
   const auto set = [](YAML::Node node, const char* key, const std::string& value) {
     if (!value.empty()) node[key] = value;
   };
-  YAML::Node strategy;
+  YAML::Node strategy(YAML::NodeType::Map);
   for (const std::string& step : steps) strategy["commitSteps"].push_back(step);
   set(strategy, "hold", hold);
   set(strategy, "soak", soak);
@@ -40,7 +40,7 @@ absl::StatusOr<v1::MigrationPlan> PlanFlags::ToPlan() const {
   set(strategy, "verifySample", verify_sample);
   set(strategy, "fencePolicy", fence_policy);
   if (await_promotion) strategy["awaitPromotion"] = "true";
-  YAML::Node limits;
+  YAML::Node limits(YAML::NodeType::Map);
   set(limits, "bytesPerSecond", bytes_per_second);
   set(limits, "keysPerSecond", keys_per_second);
   root["baseVersion"] = fmt::format("{}", base_version);
