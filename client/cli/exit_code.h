@@ -15,7 +15,7 @@ enum class ExitCode : int {
   kConflict = 6,        // stale plan or version conflict
   kNotFound = 7,
   kRefusedByGate = 8,
-  kUnreachable = 9,      // no server can be reached
+  kUnreachable = 9,  // no server can be reached
   kInterrupted = 130,
 };
 

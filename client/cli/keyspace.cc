@@ -86,8 +86,13 @@ ExitCode List(Session& session) {
     session.PrintJson(all);
     return ExitCode::kDone;
   }
-  Table table({{"KEYSPACE"}, {"VERSION", true}, {"PLACEMENT"}, {"UNITS"}, {"NODES", true},
-               {"MAX/MEAN", true}, {"MOVING"}});
+  Table table({{"KEYSPACE"},
+               {"VERSION", true},
+               {"PLACEMENT"},
+               {"UNITS"},
+               {"NODES", true},
+               {"MAX/MEAN", true},
+               {"MOVING"}});
   for (const auto& k : all.keyspaces()) {
     table.AddRow({k.spec().id(), fmt::format("v{}", k.version()), PlacementWord(k.spec()),
                   Unit(k.spec()), fmt::format("{}", k.node_count()),
@@ -134,8 +139,8 @@ ExitCode Locate(Session& session, const std::vector<std::string>& keys) {
     session.PrintJson(response);
     return ExitCode::kDone;
   }
-  Table table({{"KEY"}, {"HASH"}, {"VERSION", true}, {"OWNER"}, {"ADDRESS"}, {"EPOCH", true},
-               {"MOVING"}});
+  Table table(
+      {{"KEY"}, {"HASH"}, {"VERSION", true}, {"OWNER"}, {"ADDRESS"}, {"EPOCH", true}, {"MOVING"}});
   for (const auto& l : response.locations()) {
     std::string moving = "-";
     if (!l.pending().empty()) {
@@ -165,7 +170,12 @@ ExitCode History(Session& session, uint32_t limit) {
     session.PrintJson(response);
     return ExitCode::kDone;
   }
-  Table table({{"VERSION", true}, {"WHEN"}, {"BY"}, {"CHANGE"}, {"MOVED", true}, {"MIGRATION"},
+  Table table({{"VERSION", true},
+               {"WHEN"},
+               {"BY"},
+               {"CHANGE"},
+               {"MOVED", true},
+               {"MIGRATION"},
                {"REASON"}});
   for (const auto& v : response.versions()) {
     const absl::Time time = absl::FromUnixSeconds(v.commit_time().seconds());

@@ -24,7 +24,8 @@ void AddGlobalFlags(CLI::App& app, GlobalFlags& flags) {
           std::map<std::string, Output>{{"table", Output::kTable}, {"json", Output::kJson}}));
   app.add_flag("-y,--yes", flags.yes, "answer every question with yes");
   app.add_flag("--no-input", flags.no_input, "never ask; refuse where an answer is needed");
-  app.add_option("--timeout", flags.timeout_seconds, "seconds to wait for a migration; 0 = no bound")
+  app.add_option("--timeout", flags.timeout_seconds,
+                 "seconds to wait for a migration; 0 = no bound")
       ->check(CLI::Range(0.0, 31536000.0));
   app.add_option("--request-id", flags.request_id, "makes a repeated command harmless");
   app.add_option("--reason", flags.reason, "why, for the history");

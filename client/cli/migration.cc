@@ -25,8 +25,8 @@ ExitCode List(Session& session) {
     session.PrintJson(response);
     return ExitCode::kDone;
   }
-  Table table({{"MIGRATION"}, {"STATE"}, {"MOVES", true}, {"WAVES", true}, {"SINCE"}, {"BY"},
-               {"REASON"}});
+  Table table(
+      {{"MIGRATION"}, {"STATE"}, {"MOVES", true}, {"WAVES", true}, {"SINCE"}, {"BY"}, {"REASON"}});
   for (const auto& m : response.migrations()) {
     const absl::Time since = absl::FromUnixSeconds(m.create_time().seconds());
     table.AddRow({m.id(), MigrationStateText(m), FormatShare(m.preview().moved_share()),
@@ -51,7 +51,7 @@ ExitCode Show(Session& session, const v1::Migration& migration) {
 template <typename Request, typename Response>
 Run OneMigration(std::shared_ptr<std::string> id,
                  grpc::Status (v1::MigrationService::Stub::*method)(grpc::ClientContext*,
-                                                                     const Request&, Response*)) {
+                                                                    const Request&, Response*)) {
   return [id, method](Session& session) {
     const auto keyspace = session.Keyspace();
     if (!keyspace.ok()) return session.Fail(keyspace.status());

@@ -29,8 +29,16 @@ ExitCode List(Session& session) {
     session.PrintJson(all);
     return ExitCode::kDone;
   }
-  Table table({{"--"}, {"NODE"}, {"ADDRESS"}, {"ZONE"}, {"WEIGHT", true}, {"SHARE", true},
-               {"IDEAL", true}, {"KEYS", true}, {"USED", true}, {"LEASE", true},
+  Table table({{"--"},
+               {"NODE"},
+               {"ADDRESS"},
+               {"ZONE"},
+               {"WEIGHT", true},
+               {"SHARE", true},
+               {"IDEAL", true},
+               {"KEYS", true},
+               {"USED", true},
+               {"LEASE", true},
                {"VERSION", true}});
   for (const auto& n : all.nodes()) {
     table.AddRow({n.state(), n.node().id(), n.node().address(),

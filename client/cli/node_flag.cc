@@ -12,9 +12,8 @@ namespace warmring::cli {
 
 absl::StatusOr<v1::Node> ParseNodeFlag(const std::string& flag, const std::string& text) {
   const auto bad = [&](const std::string& what) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: '{}': {}; write NODE=HOST:PORT[,weight=W][,zone=Z]", flag,
-                    Printable(text), what));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: '{}': {}; write NODE=HOST:PORT[,weight=W][,zone=Z]", flag, Printable(text), what));
   };
   v1::Node node;
   std::stringstream parts(text);

@@ -46,8 +46,7 @@ absl::Status FillKeyspace(Session& session, v1::MigrationPlan* plan) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::SubmitMigrationResponse> Submit(Session& session,
-                                                   const v1::MigrationPlan& plan,
+absl::StatusOr<v1::SubmitMigrationResponse> Submit(Session& session, const v1::MigrationPlan& plan,
                                                    bool validate_only, grpc::Status* status) {
   v1::SubmitMigrationRequest request;
   *request.mutable_plan() = plan;
@@ -124,9 +123,8 @@ void AddPlan(CLI::App& app, Run* run) {
   CLI::App* plan = app.add_subcommand("plan", "show what a plan file would do");
   plan->add_option("-f,--file", plan_flags->file, "plan file (YAML)")->required();
   plan->add_flag("--exit-code", plan_flags->exit_code, "exit 3 when the plan changes something");
-  plan->callback([run, plan_flags] {
-    *run = [plan_flags](Session& s) { return Plan(s, *plan_flags); };
-  });
+  plan->callback(
+      [run, plan_flags] { *run = [plan_flags](Session& s) { return Plan(s, *plan_flags); }; });
 
   auto apply_flags = std::make_shared<FileFlags>();
   CLI::App* apply = app.add_subcommand("apply", "run a plan file: preview, question, migration");

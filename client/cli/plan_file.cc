@@ -29,8 +29,6 @@ using google::protobuf::Reflection;
 constexpr size_t kMaxBytes = 1 << 20;
 constexpr int kMaxDepth = 32;
 
-absl::string_view Edge(std::string_view s) { return absl::string_view(s.data(), s.size()); }
-
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -71,9 +69,8 @@ std::optional<double> ParseRate(std::string text) {
   double number = 0;
   if (!absl::SimpleAtod(text.substr(0, unit_at), &number)) return std::nullopt;
   static const std::pair<const char*, double> kUnits[] = {
-      {"", 1},           {"B", 1},           {"k", 1e3},          {"kB", 1e3},
-      {"MB", 1e6},       {"GB", 1e9},        {"KiB", 1024.0},     {"MiB", 1048576.0},
-      {"GiB", 1073741824.0}};
+      {"", 1},     {"B", 1},        {"k", 1e3},         {"kB", 1e3},          {"MB", 1e6},
+      {"GB", 1e9}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
   for (const auto& [name, factor] : kUnits) {
     if (unit == name) return number * factor;
   }
@@ -159,8 +156,7 @@ class Reader {
       Message* item = message->GetReflection()->AddMessage(message, field);
       const Descriptor* type = item->GetDescriptor();
       item->GetReflection()->SetString(item, type->FindFieldByName("key"), entry.first.Scalar());
-      item->GetReflection()->SetString(item, type->FindFieldByName("value"),
-                                       entry.second.Scalar());
+      item->GetReflection()->SetString(item, type->FindFieldByName("value"), entry.second.Scalar());
     }
     return absl::OkStatus();
   }
@@ -183,8 +179,9 @@ class Reader {
   absl::Status ReadDuration(const YAML::Node& node, const std::string& path, Message* child) {
     absl::Duration duration;
     if (!node.IsScalar() || !absl::ParseDuration(node.Scalar(), &duration)) {
-      return Error(node, path, fmt::format("'{}' is not a duration (try 45m, 30s, 500ms)",
-                                           node.IsScalar() ? Printable(node.Scalar()) : "..."));
+      return Error(node, path,
+                   fmt::format("'{}' is not a duration (try 45m, 30s, 500ms)",
+                               node.IsScalar() ? Printable(node.Scalar()) : "..."));
     }
     if (duration < absl::ZeroDuration() || duration > absl::Hours(24 * 365)) {
       return Error(node, path, fmt::format("'{}' is out of range: 0s to 8760h", node.Scalar()));
@@ -212,8 +209,7 @@ class Reader {
       case FieldDescriptor::CPPTYPE_DOUBLE: {
         const bool percent = !text.empty() && text.back() == '%';
         double value = 0;
-        if (!absl::SimpleAtod(Edge(std::string_view(text).substr(0, text.size() - percent)),
-                              &value) ||
+        if (!absl::SimpleAtod(text.substr(0, text.size() - (percent ? 1 : 0)), &value) ||
             !std::isfinite(value)) {
           return Error(node, path, fmt::format("'{}' is not a number (try 0.1 or 10%)", shown));
         }
@@ -226,8 +222,7 @@ class Reader {
           return Error(node, path,
                        fmt::format("'{}' is not a whole number from 0 to 4294967295", shown));
         }
-        return Put<uint32_t>(field, message, value, &Reflection::SetUInt32,
-                             &Reflection::AddUInt32);
+        return Put<uint32_t>(field, message, value, &Reflection::SetUInt32, &Reflection::AddUInt32);
       }
       case FieldDescriptor::CPPTYPE_UINT64:
         return ReadUInt64(node, path, field, message);
@@ -272,8 +267,9 @@ class Reader {
       }
       known.push_back(std::move(word));
     }
-    return Error(node, path, fmt::format("'{}' is not known{}", Printable(node.Scalar()),
-                                         Suggestion(node.Scalar(), known)));
+    return Error(node, path,
+                 fmt::format("'{}' is not known{}", Printable(node.Scalar()),
+                             Suggestion(node.Scalar(), known)));
   }
 
   template <typename T, typename Set, typename Add>
@@ -294,22 +290,22 @@ class Reader {
 
 absl::Status ParseYaml(std::string_view file_name, const std::string& text, Message* message) {
   if (text.size() > kMaxBytes) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: {} bytes: a plan file has at most {} bytes", file_name, text.size(), kMaxBytes));
+    return absl::InvalidArgumentError(fmt::format("{}: {} bytes: a plan file has at most {} bytes",
+                                                  file_name, text.size(), kMaxBytes));
   }
   // yaml-cpp throws; nothing of it passes this function.
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() != 1 || documents[0].IsNull()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: holds {} YAML documents: one is expected", file_name,
-          documents.size() == 1 ? 0 : documents.size()));
+      return absl::InvalidArgumentError(fmt::format("{}: holds {} YAML documents: one is expected",
+                                                    file_name,
+                                                    documents.size() == 1 ? 0 : documents.size()));
     }
     message->Clear();
     return Reader(file_name).ReadMessage(documents[0], "", 0, message);
   } catch (const YAML::Exception& e) {
-    return absl::InvalidArgumentError(fmt::format("{}:{}:{}: {}", file_name, e.mark.line + 1,
-                                                  e.mark.column + 1, e.msg));
+    return absl::InvalidArgumentError(
+        fmt::format("{}:{}:{}: {}", file_name, e.mark.line + 1, e.mark.column + 1, e.msg));
   }
 }
 

@@ -45,7 +45,8 @@ strategy:
 limits:
   bytesPerSecond: 80MiB/s
   keysPerSecond: 5000/s
-)", &plan);
+)",
+                                        &plan);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(plan.name(), "add-cache-05");
   EXPECT_EQ(plan.base_version(), 41u);

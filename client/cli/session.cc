@@ -11,6 +11,7 @@
 
 #include "core/base/ids.h"
 #include "google/protobuf/util/json_util.h"
+#include "core/base/reason.h"
 #include "proto/wire/status.h"
 
 namespace warmring::cli {
@@ -60,7 +61,7 @@ absl::StatusOr<std::string> Session::Keyspace() {
   v1::ListKeyspacesRequest request;
   v1::ListKeyspacesResponse response;
   const grpc::Status status = keyspaces_->ListKeyspaces(Call().get(), request, &response);
-  if (!status.ok()) return FromGrpcStatus(status);
+  if (!status.ok()) return wire::FromGrpcStatus(status);
   if (response.keyspaces_size() == 1) return response.keyspaces(0).spec().id();
   if (response.keyspaces().empty()) {
     return absl::NotFoundError(
@@ -87,7 +88,7 @@ ExitCode Session::Fail(const absl::Status& status) const {
   return ExitCodeOf(status);
 }
 
-ExitCode Session::Fail(const grpc::Status& status) const { return Fail(FromGrpcStatus(status)); }
+ExitCode Session::Fail(const grpc::Status& status) const { return Fail(wire::FromGrpcStatus(status)); }
 
 ExitCode Session::Usage(const std::string& message) const {
   Fail(absl::InvalidArgumentError(message));

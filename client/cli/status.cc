@@ -23,8 +23,13 @@ ExitCode Status(Session& session) {
     std::cout << "no keyspace yet: warmring keyspace create NAME --add NODE=HOST:PORT\n";
     return ExitCode::kDone;
   }
-  Table table({{"KEYSPACE"}, {"VERSION", true}, {"PLACEMENT"}, {"NODES", true}, {"MAX/MEAN", true},
-               {"WATCHERS", true}, {"MOVING"}});
+  Table table({{"KEYSPACE"},
+               {"VERSION", true},
+               {"PLACEMENT"},
+               {"NODES", true},
+               {"MAX/MEAN", true},
+               {"WATCHERS", true},
+               {"MOVING"}});
   std::string moving;
   for (const auto& k : keyspaces.keyspaces()) {
     const bool ring = k.spec().placement() == v1::PLACEMENT_KIND_RING;

@@ -1,5 +1,5 @@
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 #include <algorithm>
 #include <atomic>
@@ -54,8 +54,8 @@ class Canceller {
  public:
   Canceller(grpc::ClientContext* context, double timeout_seconds)
       : thread_([this, context, timeout_seconds](std::stop_token stop) {
-          const auto end = std::chrono::steady_clock::now() +
-                           std::chrono::duration<double>(timeout_seconds);
+          const auto end =
+              std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
           while (!stop.stop_requested()) {
             timed_out_ = timeout_seconds > 0 && std::chrono::steady_clock::now() >= end;
             if (g_interrupted.load() || timed_out_) {
@@ -125,8 +125,8 @@ ExitCode Watch(Session& session, std::string id) {
         session.migrations().ListMigrations(session.Call().get(), request, &response);
     if (!status.ok()) return session.Fail(status);
     if (response.migrations().empty()) {
-      return session.Fail(absl::NotFoundError(
-          fmt::format("keyspace {} has had no migration yet", *keyspace)));
+      return session.Fail(
+          absl::NotFoundError(fmt::format("keyspace {} has had no migration yet", *keyspace)));
     }
     id = response.migrations(0).id();
   }

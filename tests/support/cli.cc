@@ -20,7 +20,7 @@ absl::StatusOr<CliResult> RunCli(const std::vector<std::string>& args, const Cli
   ProcessOptions process_options;
   process_options.argv = {std::move(binary)};
   if (!options.server.empty()) {
-    process_options.argv.push_back(fmt::format("--server={}", options.server));
+    process_options.argv.push_back(fmt::format("--endpoints={}", options.server));
   }
   process_options.argv.insert(process_options.argv.end(), args.begin(), args.end());
   process_options.env = options.env;
@@ -30,7 +30,7 @@ absl::StatusOr<CliResult> RunCli(const std::vector<std::string>& args, const Cli
   std::ofstream(process_options.stdin_path) << options.input;
   ASSIGN_OR_RETURN(const std::unique_ptr<Process> process, Process::Start(process_options));
   const absl::StatusOr<ExitStatus> status = process->Wait(options.within);
-  if (!status.ok()) process->KillGroup();
+  if (!status.ok()) process->KillTree();
   CliResult result{.exit_code = status.ok() ? status->code : -1,
                    .out = ReadFile(process_options.log_path),
                    .err = ReadFile(process_options.stderr_path)};

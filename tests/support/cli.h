@@ -11,7 +11,7 @@
 namespace warmring::support {
 
 struct CliOptions {
-  std::string server;  // warmringd's address, put into --server=…; empty: the flag is left out
+  std::string server;  // warmringd's address, put into --endpoints=…; empty: the flag is left out
   std::string input;   // what the command reads from stdin, which is not a terminal
   Environment env;
   absl::Duration within = kDefaultWait;

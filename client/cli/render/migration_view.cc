@@ -56,15 +56,14 @@ std::string Clock(const google::protobuf::Timestamp& t) {
 }
 
 std::string Bar(uint64_t done, uint64_t total) {
-  const int filled =
-      total == 0 ? 0 : static_cast<int>(std::min(done, total) * kBarWidth / total);
+  const int filled = total == 0 ? 0 : static_cast<int>(std::min(done, total) * kBarWidth / total);
   return fmt::format("[{}{}]", std::string(static_cast<size_t>(filled), '='),
                      std::string(static_cast<size_t>(kBarWidth - filled), '.'));
 }
 
 std::string Moved(const v1::Migration::Progress& p) {
-  std::string text = fmt::format("{} keys, {}", FormatCount(p.keys_done()),
-                                 FormatBytes(p.bytes_done()));
+  std::string text =
+      fmt::format("{} keys, {}", FormatCount(p.keys_done()), FormatBytes(p.bytes_done()));
   if (p.keys_total() != 0) {
     const uint64_t done = std::min(p.keys_done(), p.keys_total());
     text = fmt::format("{} of about {}  {} {:.1f}%", text, FormatCount(p.keys_total()),
@@ -76,8 +75,8 @@ std::string Moved(const v1::Migration::Progress& p) {
 
 std::string NextStep(const v1::Migration& m) {
   if (m.awaiting_promotion()) {
-    return fmt::format("next: warmring migration promote {0}     stop: warmring migration abort {0}\n",
-                       m.id());
+    return fmt::format(
+        "next: warmring migration promote {0}     stop: warmring migration abort {0}\n", m.id());
   }
   if (m.paused()) return fmt::format("next: warmring migration resume {}\n", m.id());
   if (m.state() == v1::MIGRATION_STATE_SOAKING) {
@@ -101,9 +100,9 @@ std::string MigrationStateText(const v1::Migration& m) {
 }
 
 std::string MigrationLine(const v1::Migration& m) {
-  std::string line =
-      fmt::format("{}  {}  {}", absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()),
-                  m.id(), MigrationStateText(m));
+  std::string line = fmt::format(
+      "{}  {}  {}", absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()), m.id(),
+      MigrationStateText(m));
   if (m.transfer().keys_done() != 0 && !m.ended()) line += "  moved " + Moved(m.transfer());
   if (!m.held().empty()) line += "  held: " + m.held();
   if (!m.failure().empty()) line += "  because: " + m.failure();
@@ -111,8 +110,9 @@ std::string MigrationLine(const v1::Migration& m) {
 }
 
 std::string MigrationView(const v1::Migration& m) {
-  std::string out = fmt::format("Migration   {}   {}   by {}{}\n", m.id(), m.keyspace(), m.author(),
-                                m.plan().reason().empty() ? "" : "   \"" + m.plan().reason() + "\"");
+  std::string out =
+      fmt::format("Migration   {}   {}   by {}{}\n", m.id(), m.keyspace(), m.author(),
+                  m.plan().reason().empty() ? "" : "   \"" + m.plan().reason() + "\"");
   out += fmt::format("Status      {} {}\n", Glyph(m), MigrationStateText(m));
   if (m.preview().moved_share() > 0) {
     out += fmt::format("Moves       {} of hash space in {} waves, {} committed\n",
@@ -131,8 +131,9 @@ std::string MigrationView(const v1::Migration& m) {
   if (m.transfer().transfers_size() > 0 && !m.ended()) {
     Table table({{"TRANSFER"}, {"STATE"}, {"KEYS", true}, {"BYTES", true}});
     for (const auto& t : m.transfer().transfers()) {
-      table.AddRow({fmt::format("{} → {}", t.from(), t.to()), t.caught_up() ? "✔ warm" : "◌ warming",
-                    FormatCount(t.keys()), FormatBytes(t.bytes())});
+      table.AddRow({fmt::format("{} → {}", t.from(), t.to()),
+                    t.caught_up() ? "✔ warm" : "◌ warming", FormatCount(t.keys()),
+                    FormatBytes(t.bytes())});
     }
     out += "\n" + table.ToString();
   }

@@ -93,12 +93,18 @@ std::string RenderPreview(const v1::MigrationPlan& plan, const v1::Preview& prev
   for (const auto& node : preview.nodes_added()) added.insert(node.id());
   const std::set<std::string> removed(preview.nodes_removed().begin(),
                                       preview.nodes_removed().end());
-  std::string out =
-      fmt::format("Keyspace {}  based on v{}  (preview, nothing has changed)\n\n"
-                  "  + add    ~ shrinks    - removed    = unchanged    > grows\n\n",
-                  preview.keyspace(), preview.base_version());
-  Table table({{""}, {"NODE"}, {"SHARE NOW", true}, {"AFTER", true}, {"DELTA", true},
-               {"IDEAL", true}, {"KEYS OUT", true}, {"BYTES OUT", true}});
+  std::string out = fmt::format(
+      "Keyspace {}  based on v{}  (preview, nothing has changed)\n\n"
+      "  + add    ~ shrinks    - removed    = unchanged    > grows\n\n",
+      preview.keyspace(), preview.base_version());
+  Table table({{""},
+               {"NODE"},
+               {"SHARE NOW", true},
+               {"AFTER", true},
+               {"DELTA", true},
+               {"IDEAL", true},
+               {"KEYS OUT", true},
+               {"BYTES OUT", true}});
   int shrinks = 0;
   int unchanged = 0;
   for (const auto& s : preview.shares()) {
@@ -117,11 +123,13 @@ std::string RenderPreview(const v1::MigrationPlan& plan, const v1::Preview& prev
                   s.bytes_out() == 0 ? "" : FormatBytes(s.bytes_out())});
   }
   out += table.ToString();
-  out += "\n  what moves (each column = 1/72 of hash space, height = part of it that changes owner)\n";
+  out +=
+      "\n  what moves (each column = 1/72 of hash space, height = part of it that changes owner)\n";
   out += MovingMap(preview);
-  out += fmt::format("\n  Moves     {} of hash space (ideal {}; hash-mod-N would move {}), {} ranges",
-                     FormatShare(preview.moved_share()), FormatShare(preview.ideal_share()),
-                     FormatShare(preview.modulo_share()), preview.ranges_moved());
+  out +=
+      fmt::format("\n  Moves     {} of hash space (ideal {}; hash-mod-N would move {}), {} ranges",
+                  FormatShare(preview.moved_share()), FormatShare(preview.ideal_share()),
+                  FormatShare(preview.modulo_share()), preview.ranges_moved());
   if (preview.keys_moved() != 0) {
     out += fmt::format(", about {} keys, {}", FormatCount(preview.keys_moved()),
                        FormatBytes(preview.bytes_moved()));
@@ -131,7 +139,8 @@ std::string RenderPreview(const v1::MigrationPlan& plan, const v1::Preview& prev
   out += WaveLine(plan, preview);
   for (const std::string& warning : preview.warnings()) out += "  Warning   " + warning + "\n";
   out += fmt::format(
-      "\nPlan: {} to add, {} to remove, {} shrink, {} unchanged. Undo without loss while soaking.\n",
+      "\nPlan: {} to add, {} to remove, {} shrink, {} unchanged. Undo without loss while "
+      "soaking.\n",
       added.size(), removed.size(), shrinks, unchanged);
   return out;
 }

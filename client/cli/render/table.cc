@@ -20,8 +20,7 @@ std::string Table::ToString() const {
   scols_table_enable_noencoding(table.get(), 1);
   scols_table_set_column_separator(table.get(), "  ");
   for (const Column& column : columns_) {
-    scols_table_new_column(table.get(), column.name.c_str(), 0,
-                           column.right ? SCOLS_FL_RIGHT : 0);
+    scols_table_new_column(table.get(), column.name.c_str(), 0, column.right ? SCOLS_FL_RIGHT : 0);
   }
   for (const auto& row : rows_) {
     libscols_line* line = scols_table_new_line(table.get(), nullptr);
