@@ -1,0 +1,114 @@
+// A compiled table finds what a binary search over the ends finds: the first end at or clockwise
+// after the point, wrapping.
+
+#include "core/placement/routing_table.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace warmring {
+namespace {
+
+constexpr HashPoint kTop = UINT64_MAX;
+
+size_t Expected(const std::vector<HashPoint>& ends, HashPoint point) {
+  auto it = std::lower_bound(ends.begin(), ends.end(), point);
+  return it == ends.end() ? 0 : static_cast<size_t>(it - ends.begin());
+}
+
+// Probes at, just before and just after each end, at the ends of the space, and at random.
+void ExpectAgrees(const std::vector<HashPoint>& ends, std::mt19937_64& random) {
+  const RoutingTable table = RoutingTable::Build(ends);
+  std::vector<HashPoint> points = {0, 1, kTop, kTop - 1, kTop >> 1, (kTop >> 1) + 1};
+  for (const HashPoint end : ends) {
+    points.insert(points.end(), {end - 1, end, end + 1});
+  }
+  for (int i = 0; i < 1000; ++i) points.push_back(random());
+  for (const HashPoint point : points) {
+    ASSERT_EQ(table.Find(point), Expected(ends, point)) << point << " among " << ends.size();
+  }
+}
+
+std::vector<HashPoint> Sorted(const std::set<HashPoint>& ends) {
+  return {ends.begin(), ends.end()};
+}
+
+std::vector<HashPoint> BucketEnds(uint32_t bits) {
+  std::vector<HashPoint> ends;
+  for (uint64_t i = 0; i < uint64_t{1} << bits; ++i) ends.push_back(BucketEnd(bits, i));
+  return ends;
+}
+
+TEST(BucketEndTest, LastBucketEndsAtTheTop) {
+  EXPECT_EQ(BucketEnd(1, 0), 0x7fffffffffffffffu);
+  EXPECT_EQ(BucketEnd(1, 1), kTop);
+  EXPECT_EQ(BucketEnd(14, 0), 0x0003ffffffffffffu);
+  EXPECT_EQ(BucketEnd(14, 16383), kTop);
+  EXPECT_EQ(BucketEnd(20, 0), 0x00000fffffffffffu);
+}
+
+TEST(RoutingTableTest, BucketOfAHashIsItsTopBits) {
+  const RoutingTable table = RoutingTable::Build(BucketEnds(14));
+  EXPECT_EQ(table.Find(0), 0u);
+  EXPECT_EQ(table.Find(kTop), 16383u);
+  EXPECT_EQ(table.Find(0x123456789abcdef0), size_t{0x123456789abcdef0 >> 50});
+}
+
+TEST(RoutingTableTest, UniformEnds) {
+  std::mt19937_64 random(1);
+  for (const uint32_t bits : {1u, 2u, 10u, 12u}) ExpectAgrees(BucketEnds(bits), random);
+}
+
+TEST(RoutingTableTest, AlmostUniformEndsAreNotTakenForUniform) {
+  std::mt19937_64 random(2);
+  for (const size_t moved : {size_t{0}, size_t{1}, size_t{512}, size_t{1022}, size_t{1023}}) {
+    std::vector<HashPoint> ends = BucketEnds(10);
+    ends[moved] -= 1;
+    ExpectAgrees(ends, random);
+    ends.erase(ends.begin() + static_cast<std::ptrdiff_t>(moved));
+    ExpectAgrees(ends, random);
+  }
+}
+
+TEST(RoutingTableTest, OneEndOwnsEverything) {
+  std::mt19937_64 random(3);
+  for (const HashPoint end : {HashPoint{0}, HashPoint{1}, HashPoint{12345}, kTop >> 1, kTop}) {
+    ExpectAgrees({end}, random);
+    EXPECT_EQ(RoutingTable::Build({end}).Find(random()), 0u);
+  }
+}
+
+TEST(RoutingTableTest, EndsAtTheEndsOfTheSpace) {
+  std::mt19937_64 random(4);
+  ExpectAgrees({0, kTop}, random);
+  ExpectAgrees({0, 1}, random);
+  ExpectAgrees({kTop - 1, kTop}, random);
+  ExpectAgrees({0, 1, 2, kTop - 2, kTop - 1, kTop}, random);
+}
+
+TEST(RoutingTableTest, RandomEnds) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 200; ++round) {
+    std::set<HashPoint> ends;
+    const uint64_t size = random() % (round < 100 ? 8 : 700) + 1;
+    while (ends.size() < size) ends.insert(random());
+    if (round % 3 == 0) ends.insert(0);
+    if (round % 5 == 0) ends.insert(kTop);
+    ExpectAgrees(Sorted(ends), random);
+  }
+}
+
+TEST(RoutingTableTest, EndsCrowdedInOneCell) {
+  std::mt19937_64 random(6);
+  for (const HashPoint base : {HashPoint{0}, HashPoint{1} << 40, kTop - 3000}) {
+    std::set<HashPoint> ends;
+    while (ends.size() < 300) ends.insert(base + random() % 3000);
+    ExpectAgrees(Sorted(ends), random);
+  }
+}
+
+}  // namespace
+}  // namespace warmring
