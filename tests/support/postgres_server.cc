@@ -109,7 +109,9 @@ absl::Status WriteConfig(const PostgresServerOptions& options, const TempDir& di
       {"max_connections", std::to_string(options.max_connections)},
       {"shared_buffers", options.shared_buffers},
       {"fsync", options.fsync ? "on" : "off"},
-      {"synchronous_commit", options.fsync ? "on" : "off"},
+      // Cheap without fsync. Off would keep acknowledged commits in the memory of a process that
+      // tests kill.
+      {"synchronous_commit", "on"},
       {"full_page_writes", options.fsync ? "on" : "off"},
       // Files of the data directory, so that a kill leaves nothing in /dev/shm.
       {"dynamic_shared_memory_type", "mmap"},

@@ -18,8 +18,8 @@ namespace warmring::support {
 struct PostgresServerOptions {
   int max_connections = 100;
   std::string shared_buffers = "64MB";
-  // Writes survive a crash of the machine. Off is much faster, and a kill of the server loses
-  // nothing either way.
+  // Writes survive a crash of the machine. Off is much faster; a kill of the server loses no
+  // acknowledged commit either way.
   bool fsync = false;
   // Further settings of postgresql.conf.
   std::vector<std::pair<std::string, std::string>> settings;
@@ -63,7 +63,7 @@ class PostgresServer {
 
   // Ends it by a fast shutdown: connections are closed.
   [[nodiscard]] absl::Status Stop();
-  // SIGKILL; its backends notice and end too.
+  // SIGKILL to it and its backends; on return they are gone.
   void Kill9() { server_.Kill9(); }
   // Ends it if it runs, and starts it again with its data.
   [[nodiscard]] absl::Status Restart();

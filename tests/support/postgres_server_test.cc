@@ -12,6 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
 
 namespace warmring::support {
 namespace {
@@ -40,11 +41,23 @@ TEST(PostgresServerTest, ServesAndSurvivesAKill) {
   EXPECT_EQ(PQstatus(local), CONNECTION_OK) << PQerrorMessage(local);
   PQfinish(local);
 
+  // A backend that computes does not notice the death of its parent, and bars a restart.
+  PGconn* const busy = PQconnectdb(postgres->ConnectionString().c_str());
+  ASSERT_EQ(PQsendQuery(busy, "SELECT count(*) FROM generate_series(1, 1000000000)"), 1);
+  ASSERT_OK(WaitFor("the busy backend", kDefaultWait, [&postgres] {
+    const auto active = postgres->Query(
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%series(1,%'"
+        " AND pid <> pg_backend_pid()");
+    return active.ok() && *active == Rows{{"1"}};
+  }));
+  // The kill comes right behind a commit, before a background process could have written it.
+  ASSERT_OK(postgres->Query("INSERT INTO item VALUES ('c', '3')"));
   postgres->Kill9();
   EXPECT_THAT(postgres->Query("SELECT 1"), StatusIs(absl::StatusCode::kUnavailable));
+  PQfinish(busy);
   ASSERT_OK(postgres->Restart());
   ASSERT_OK_AND_ASSIGN(rows, postgres->Query("SELECT count(*) FROM item"));
-  EXPECT_EQ(rows, (Rows{{"2"}}));
+  EXPECT_EQ(rows, (Rows{{"3"}}));
   EXPECT_OK(postgres->Stop());
   EXPECT_FALSE(postgres->Server().Running());
 }

@@ -1,8 +1,8 @@
 #include "tests/support/process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -15,12 +15,18 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <sstream>
 #include <thread>
 
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
 #include "tests/support/wait.h"
+
+// The header of glibc 2.36 does not say that its functions are C.
+extern "C" {
+#include <sys/pidfd.h>
+}
 
 extern char** environ;
 
@@ -74,8 +80,8 @@ class Fd {
  public:
   explicit Fd(int fd) : fd_(fd) {}
   ~Fd() { Close(); }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&&) = delete;
   int Get() const { return fd_; }
   void Close() {
     if (fd_ >= 0) close(fd_);
@@ -85,6 +91,9 @@ class Fd {
  private:
   int fd_;
 };
+
+// How long a process may take to die from SIGKILL: only one in uninterruptible I/O takes any time.
+constexpr int kKillMillis = 10'000;
 
 // What the child tells through a pipe if it does not reach its program.
 struct ChildError {
@@ -177,6 +186,39 @@ char StateInStatFile(const std::string& path) {
   return name_end == std::string::npos || name_end + 2 >= text.size() ? 'X' : text[name_end + 2];
 }
 
+// The parent of a process, or -1 if there is no such process.
+pid_t ParentOf(pid_t pid) {
+  const std::string text = ReadFile(fmt::format("/proc/{}/stat", pid));
+  const size_t name_end = text.rfind(") ");
+  return name_end == std::string::npos || name_end + 4 >= text.size()
+             ? -1
+             : static_cast<pid_t>(std::atoi(text.c_str() + name_end + 4));
+}
+
+// Handles to all descendants of a process. A handle names one process for ever, unlike a pid.
+std::vector<Fd> Descendants(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid > 0) children.emplace(ParentOf(pid), pid);
+  }
+  std::vector<Fd> handles;
+  std::vector<pid_t> parents = {root};
+  while (!parents.empty()) {
+    const pid_t parent = parents.back();
+    parents.pop_back();
+    for (auto [it, end] = children.equal_range(parent); it != end; ++it) {
+      Fd handle(pidfd_open(it->second, 0));
+      // Asked again, now that the handle is held: the pid may have gone to another process.
+      if (handle.Get() < 0 || ParentOf(it->second) != parent) continue;
+      handles.push_back(std::move(handle));
+      parents.push_back(it->second);
+    }
+  }
+  return handles;
+}
+
 }  // namespace
 
 std::string ExitStatus::Describe() const {
@@ -236,7 +278,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(ProcessOptions options) 
       fmt::format("cannot {} for {}: {}", error.step, program, std::strerror(error.reason)));
 }
 
-Process::~Process() { KillGroup(); }
+Process::~Process() { KillTree(); }
 
 void Process::Poll() {
   if (ended_.has_value()) return;
@@ -273,9 +315,18 @@ absl::Status Process::Kill(int signal) {
   return absl::OkStatus();
 }
 
-ExitStatus Process::KillGroup() {
+ExitStatus Process::KillTree() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!ended_.has_value()) Reap();
+  if (ended_.has_value()) return *ended_;
+  // Frozen first, so that it forks no more while its descendants are looked up.
+  kill(pid_, SIGSTOP);
+  const std::vector<Fd> descendants = Descendants(pid_);
+  Reap();
+  for (const Fd& descendant : descendants) pidfd_send_signal(descendant.Get(), SIGKILL, nullptr, 0);
+  for (const Fd& descendant : descendants) {
+    pollfd ended{.fd = descendant.Get(), .events = POLLIN, .revents = 0};
+    poll(&ended, 1, kKillMillis);
+  }
   return *ended_;
 }
 
@@ -295,7 +346,7 @@ ExitStatus Process::Stop(int signal, absl::Duration within) {
     const absl::StatusOr<ExitStatus> ended = Wait(within);
     if (ended.ok()) return *ended;
   }
-  return KillGroup();
+  return KillTree();
 }
 
 char Process::State() {

@@ -67,7 +67,7 @@ class Process {
   // cannot be opened, the user not be changed or the program not be executed.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Process>> Start(ProcessOptions options);
 
-  // Kills the whole process group with SIGKILL and reaps the child.
+  // KillTree.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -83,16 +83,16 @@ class Process {
   // Errors: FailedPrecondition if the process has ended.
   [[nodiscard]] absl::Status Kill(int signal);
 
-  // SIGKILL to the child and everything it forked (such as a Redis that saves), then reaps it: on
-  // return it is gone.
-  ExitStatus KillGroup();
+  // SIGKILL to the child and all its descendants (a Redis that saves, the backends of a PostgreSQL,
+  // each in a session of its own), and waits for them: on return they are gone.
+  ExitStatus KillTree();
 
   // Waits until the process ends.
   //
   // Errors: DeadlineExceeded after `within`; the process then still runs.
   [[nodiscard]] absl::StatusOr<ExitStatus> Wait(absl::Duration within);
 
-  // SIGTERM (or `signal`), and SIGKILL to the group if it still runs after `within`. The result
+  // SIGTERM (or `signal`), and KillTree if it still runs after `within`. The result
   // tells which of the two ended it.
   ExitStatus Stop(absl::Duration within = absl::Seconds(10));
   ExitStatus Stop(int signal, absl::Duration within);

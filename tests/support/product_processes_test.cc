@@ -100,7 +100,7 @@ TEST_F(ProductProcessesTest, CliTellsCodeAndBothOutputs) {
   options.input = "yes\n";
   ASSERT_OK_AND_ASSIGN(const CliResult result, RunCli({"node", "list"}, options));
   EXPECT_EQ(result.exit_code, 6);
-  EXPECT_EQ(result.out, "--server=127.0.0.1:7000 node list\nyes\n");
+  EXPECT_EQ(result.out, "--endpoints=127.0.0.1:7000 node list\nyes\n");
   EXPECT_EQ(result.err, "problem\n");
 }
 

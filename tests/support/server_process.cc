@@ -27,7 +27,7 @@ absl::Status ServerProcess::Start(const Environment& extra_env) {
   if (ended) {
     return absl::AbortedError(
         fmt::format("{} ended before it was ready ({}); its log ends with:\n{}", process_->Name(),
-                    process_->KillGroup().Describe(), process_->LogTail()));
+                    process_->KillTree().Describe(), process_->LogTail()));
   }
   if (ready.ok()) return ready;
   return absl::Status(ready.code(), fmt::format("{}; the log ends with:\n{}",
@@ -45,7 +45,7 @@ absl::Status ServerProcess::Stop() {
 }
 
 void ServerProcess::Kill9() {
-  if (process_ != nullptr) process_->KillGroup();
+  if (process_ != nullptr) process_->KillTree();
 }
 
 absl::StatusOr<ExitStatus> ServerProcess::WaitForExit(absl::Duration within) {
