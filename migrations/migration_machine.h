@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "core/membership/update.h"
 #include "core/ownership/owner_view.h"
 #include "migrations/migration_record.h"
+#include "migrations/node_reports.h"
 #include "migrations/task.h"
 #include "migrations/transition_table.h"
 
@@ -57,6 +59,7 @@ using MachineEvent = std::variant<Started, Persisted, PersistConflict, SessionsC
 // version and (when reserved) next_epoch.
 struct PersistCommand {
   Step step = Step::kPrepare;
+  bool touch = false;            // no step: the record changes inside its stage
   MigrationRecord next;
   std::optional<Update> update;  // writes head version + 1
   bool reserve_epoch = false;    // next_epoch + 1; next.wave_epoch is the reserved one
@@ -109,21 +112,55 @@ class MigrationMachine {
   MigrationProgress Progress() const;
 
  private:
-  struct NodeReports {
-    Incarnation incarnation;
-    std::optional<WarmReport> warm;
-    std::optional<VerifyReport> verify;
-    std::optional<FenceAck> fence;
-    std::optional<PreparedReport> prepared;
-    std::optional<TaskFailure> failure;
-  };
+  void Absorb(const MachineEvent& event, const MachineView& view);
+  void AbsorbPersisted(const MachineView& view);
+  void AbsorbReport(const TaskReport& report, const MachineView& view);
+  void ApplyCommand(OperatorCommand command, const MachineView& view);
+  void ForgetOldIncarnations(const MachineView& view);
+  void SnapshotBeliefs(const MachineView& view);
 
-  MigrationRecord record_;
-  std::map<NodeId, NodeReports> reports_;
-  bool persisting_ = false;
+  std::optional<PersistCommand> Decide(const MachineView& view);
+  std::optional<PersistCommand> DecideStage(const MachineView& view);
+  std::optional<PersistCommand> DecidePlanned(const MachineView& view);
+  std::optional<PersistCommand> DecideWarming(const MachineView& view);
+  std::optional<PersistCommand> DecideVerifying(const MachineView& view);
+  std::optional<PersistCommand> DecideFencing(const MachineView& view);
+  std::optional<PersistCommand> DecideCommitted(const MachineView& view);
+  std::optional<PersistCommand> DecideNextWave(const MachineView& view);
+  std::optional<PersistCommand> DecideSoaking(const MachineView& view);
+  std::optional<PersistCommand> DecideUndoFencing(const MachineView& view);
+
+  std::optional<PersistCommand> Take(Step step, uint32_t evidence, std::string note,
+                                     const MachineView& view);
+  std::optional<PersistCommand> Abort(std::string reason, const MachineView& view);
+  std::optional<PersistCommand> GiveWaveUp(std::string reason, const MachineView& view);
+  std::optional<PersistCommand> NewAttempt(const std::string& reason, const MachineView& view);
+  std::optional<PersistCommand> TryUndo(const MachineView& view);
+  std::optional<PersistCommand> PassOverExpired(const MachineView& view);
+  std::optional<PersistCommand> HandOver(Step step, const MachineView& view);
+  std::string TransferTrouble(const MachineView& view);
+  std::string FailureAmong(const std::vector<RangeMove>& moves) const;
+
+  absl::Duration Elapsed(const MachineView& view) const;
+  absl::Duration FenceTimeout(const MachineView& view) const;
+  void WakeAt(Instant instant) { wake_at_ = std::min(wake_at_, instant); }
+
+  MigrationRecord record_;  // what is durable
+  MigrationRecord draft_;   // and what operators have asked for since
+  bool draft_changed_ = false;
+  std::optional<MigrationRecord> persisting_;            // outstanding
+  std::vector<OperatorCommand> commands_while_persisting_;
+  std::map<NodeId, NodeReports> reports_;                // of the present incarnations
+  std::map<NodeId, Incarnation> seen_;                   // in the present transfer attempt
+  std::map<NodeId, Instant> beliefs_;                    // lease ends, as of the entry to Fencing
   std::string held_;
-  Instant stage_entered_;  // by the machine's own time base, since it was (re)started
-  // Implementation: migration_machine.cc may add private members and helpers.
+  // By the machine's own time base, since it was (re)started.
+  bool started_ = false;
+  Instant stage_entered_;
+  Instant fence_since_;    // entry to Fencing, or when expired leases were recorded
+  Instant retry_persist_;  // after a conflict
+  Instant retry_undo_;     // after an undo that was given up
+  Instant wake_at_ = Instant::Never();
 };
 
 // The record of a new migration at revision 0 in stage Planned.

@@ -49,12 +49,15 @@ struct MigrationRecord {
   uint32_t attempt = 0;
   bool paused = false;
   bool awaiting_promotion = false;
+  bool promoted = false;         // approved; asked for once, so it must survive a crash
   bool abort_requested = false;  // PA or undo is due as soon as the stage allows
   bool undo_requested = false;
   Version prepared_version;   // of the prepare version; 0 before
   Version final_version;      // of the last version that the migration wrote
   bool unclean = false;       // some wave was committed without an acknowledgement
-  std::vector<FenceEvidence> evidence;  // of the last committed (or undone) wave
+  // Of the last committed (or undone) wave. While a wave is fencing: the donors whose lease was found
+  // expired, a fact that needs no second look after a restart.
+  std::vector<FenceEvidence> evidence;
   uint64_t verify_compared = 0;
   uint64_t verify_mismatched = 0;
   std::string failure;        // why it was aborted, rolled back or failed; empty otherwise

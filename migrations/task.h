@@ -24,7 +24,10 @@ struct TransferSource {
   friend bool operator==(const TransferSource&, const TransferSource&) = default;
 };
 
-// To a recipient: purge the ranges, then pull entries and changes until told otherwise.
+// To a recipient: purge the ranges, then pull entries and changes until told otherwise. The ranges
+// are those of the waves not committed yet: the list shrinks with each commit and the transfer of the
+// rest goes on under the same nonce. (Were a committed range still in it, an agent that begins afresh
+// would purge what its node owns.)
 struct WarmTask {
   std::vector<TransferSource> sources;
   TransferLimits limits;
@@ -97,8 +100,8 @@ struct FenceAck {
 struct PreparedReport {
   Epoch epoch;
   PrepareTask::Mode mode = PrepareTask::Mode::kChanges;
-  std::vector<std::string> log_ids;  // per donor, in the task's order
-  std::vector<uint64_t> applied;     // position applied, per donor
+  std::vector<std::string> log_ids;  // per donor, in the task's order; not looked at for kPurge
+  std::vector<uint64_t> applied;     // position applied, per donor; looked at for kChanges only
   friend bool operator==(const PreparedReport&, const PreparedReport&) = default;
 };
 // The task cannot succeed as it stands (transfer suspect, engine refused a payload ...).
