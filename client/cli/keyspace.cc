@@ -8,6 +8,7 @@
 #include "client/cli/render/preview.h"
 #include "client/cli/render/table.h"
 #include "client/cli/verbs.h"
+#include "core/base/ids.h"
 
 namespace warmring::cli {
 namespace {

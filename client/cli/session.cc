@@ -75,7 +75,7 @@ absl::StatusOr<std::string> Session::Keyspace() {
 
 ExitCode Session::Fail(const absl::Status& status) const {
   if (json()) {
-    nlohmann::json error = {{"code", ReasonOf(status)}};
+    nlohmann::json error = {{"code", ReasonNameOf(status)}};
     if (error["code"].get<std::string>().empty()) {
       error["code"] = absl::StatusCodeToString(status.code());
     }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include <fmt/format.h>
