@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/hash_range.h"
 #include "core/base/ids.h"
@@ -44,8 +45,8 @@ enum class Verdict : uint8_t {
 // The answer to one request, and what the refused client needs to cure itself.
 struct Admission {
   Verdict verdict = Verdict::kAdmit;
-  Epoch epoch;      // the range's epoch in this owner's map
-  Version version;  // of this owner's map
+  Epoch epoch;                     // the range's epoch in this owner's map
+  Version version;                 // of this owner's map
   std::optional<NodeIndex> owner;  // the range's owner in this owner's map
   bool ok() const { return verdict == Verdict::kAdmit; }
 };
@@ -54,7 +55,8 @@ struct Admission {
 struct EpochWord {
   std::string_view history_tag;
   Epoch epoch;
-  // Error: InvalidArgument for anything but 8 hex digits, ':', a decimal epoch of at most 20 digits.
+  // Error: InvalidArgument for anything but 8 hex digits, ':', a decimal epoch of at most 20
+  // digits.
   static absl::StatusOr<EpochWord> Parse(std::string_view word);
 };
 std::string FormatEpochWord(const HistoryId& history, Epoch epoch);
@@ -69,17 +71,19 @@ class OwnerView {
   OwnerView(HistoryId history, KeyspaceId keyspace, NodeId node, Incarnation incarnation);
 
   // Takes a membership. Activates ranges that it gives to this node above their floors.
-  // Errors: FailedPrecondition for another history or an older version (the same one is ok);
-  // InvalidArgument for another keyspace.
+  // REQUIRES: `membership` is not null.
+  // Errors: FailedPrecondition for another history, an older version, or another content under the
+  // installed version (the same one is ok); InvalidArgument for another keyspace.
   absl::Status Install(Membership::Ptr membership);
 
   // Begins a renewal: stamps `now`, voids all earlier ones that are unanswered.
   uint64_t Renew(Instant now);
 
   // Floors take effect at once; the lease runs until stamp(seq) + ttl, and only once
-  // grant.version is installed. A lease never gets shorter.
-  // Errors: FailedPrecondition when seq is not the outstanding renewal or the term went back; the
-  // floors are raised all the same (closing is always safe).
+  // grant.version is installed. A lease never gets shorter; a grant that waits for its version is
+  // replaced by the next one.
+  // Errors: FailedPrecondition when seq is not the newest renewal or the term went back; the floors
+  // are raised all the same (closing is always safe).
   absl::Status Grant(const LeaseGrant& grant);
 
   // Raises the floor: no epoch <= `epoch` is accepted in `ranges` any more.
@@ -115,8 +119,10 @@ class OwnerView {
   Admission Describe(HashPoint hash, Verdict verdict) const;
   Admission AdmitEpoch(HashPoint hash, const EpochWord& word) const;
   void ApplyWaitingLease();
+  void ForgetFloors();
 
   HistoryId history_;
+  std::string history_tag_;  // of history_, for the comparison on each request
   KeyspaceId keyspace_;
   NodeId node_;
   Incarnation incarnation_;
@@ -125,7 +131,7 @@ class OwnerView {
   std::vector<Floor> floors_;      // only those that can still refuse something
   Term term_;
   uint64_t seq_ = 0;
-  std::optional<Instant> renewal_sent_;  // stamp of renewal seq_, until it is answered
+  std::optional<Instant> renewal_sent_;  // stamp of renewal seq_
   std::optional<Instant> lease_until_;
   struct WaitingLease {
     Instant until;
