@@ -1,0 +1,125 @@
+#include "server/executor/failpoint.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "fmt/format.h"
+#include "spdlog/spdlog.h"
+
+namespace warmring::failpoint {
+namespace {
+
+enum class Action { kExit, kStop, kError };
+
+struct Rule {
+  Action action = Action::kExit;
+  uint64_t at = 1;
+};
+
+struct Points {
+  std::mutex mutex;
+  std::map<std::string, Rule, std::less<>> rules;      // guarded by mutex
+  std::map<std::string, uint64_t, std::less<>> times;  // guarded by mutex
+};
+
+// Never destroyed: points are reached until the very end.
+Points& AllPoints() {
+  static Points* const points = new Points;
+  return *points;
+}
+
+absl::Status ParseRule(std::string_view part, std::map<std::string, Rule, std::less<>>& rules) {
+  const auto malformed = [part] {
+    return absl::InvalidArgumentError(fmt::format(
+        "WARMRING_FAILPOINTS: '{}' is malformed: use name=exit|stop|error, optionally @n", part));
+  };
+  const size_t equals = part.find('=');
+  if (equals == std::string_view::npos || equals == 0) return malformed();
+  std::string_view action = part.substr(equals + 1);
+  Rule rule;
+  if (const size_t at = action.find('@'); at != std::string_view::npos) {
+    const std::string_view number = action.substr(at + 1);
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), rule.at);
+    if (error != std::errc() || end != number.data() + number.size() || rule.at == 0) {
+      return malformed();
+    }
+    action = action.substr(0, at);
+  }
+  if (action == "exit") {
+    rule.action = Action::kExit;
+  } else if (action == "stop") {
+    rule.action = Action::kStop;
+  } else if (action == "error") {
+    rule.action = Action::kError;
+  } else {
+    return malformed();
+  }
+  rules[std::string(part.substr(0, equals))] = rule;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Configure(std::string_view text) {
+#ifndef WARMRING_FAILPOINTS
+  if (!text.empty()) {
+    return absl::InvalidArgumentError(
+        "WARMRING_FAILPOINTS is set, but this build has no failpoints: unset it, or build with "
+        "-DWARMRING_FAILPOINTS=ON");
+  }
+#endif
+  std::map<std::string, Rule, std::less<>> rules;
+  while (!text.empty()) {
+    const size_t end = text.find(';');
+    const std::string_view part = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    if (part.empty()) continue;
+    const absl::Status status = ParseRule(part, rules);
+    if (!status.ok()) return status;
+  }
+  Points& points = AllPoints();
+  const std::lock_guard<std::mutex> lock(points.mutex);
+  points.rules = std::move(rules);
+  points.times.clear();
+  return absl::OkStatus();
+}
+
+absl::Status ConfigureFromEnvironment() {
+  const char* const text = std::getenv("WARMRING_FAILPOINTS");
+  return Configure(text == nullptr ? "" : text);
+}
+
+absl::Status Hit(std::string_view name) {
+  Points& points = AllPoints();
+  Rule rule;
+  uint64_t times = 0;
+  {
+    const std::lock_guard<std::mutex> lock(points.mutex);
+    auto count = points.times.find(name);
+    if (count == points.times.end()) count = points.times.emplace(std::string(name), 0).first;
+    times = ++count->second;
+    const auto found = points.rules.find(name);
+    rule = found == points.rules.end() ? Rule{Action::kExit, 0} : found->second;
+  }
+  if (times == 1) spdlog::info("failpoint {} reached", name);
+  if (times != rule.at) return absl::OkStatus();
+  switch (rule.action) {
+    case Action::kExit:
+      _exit(137);
+    case Action::kStop:
+      raise(SIGSTOP);
+      return absl::OkStatus();
+    case Action::kError:
+      return absl::UnknownError(fmt::format("failpoint {}", name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace warmring::failpoint

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+// Named points at which a test can kill, stop or fail the process:
+//
+//   WARMRING_FAILPOINTS="p5.after=exit;p6.before=stop;store.write=error@3"
+//
+// Actions: exit ends the process at once with code 137, as kill -9 would; stop suspends it
+// (SIGSTOP); error makes WARMRING_FP_STATUS return an error. @n: only at the nth time the point is
+// reached (default: the first time; the action then is over). The first time that each point is
+// reached is written to the log, so that a test can tell that it was. Without the build option
+// WARMRING_FAILPOINTS the macros are nothing. Any thread.
+
+#ifdef WARMRING_FAILPOINTS
+#define WARMRING_FP(name) static_cast<void>(::warmring::failpoint::Hit(name))
+#define WARMRING_FP_STATUS(name) ::warmring::failpoint::Hit(name)
+#else
+#define WARMRING_FP(name) static_cast<void>(0)
+#define WARMRING_FP_STATUS(name) ::absl::OkStatus()
+#endif
+
+namespace warmring::failpoint {
+
+// Replaces what is configured. Error: InvalidArgument naming the part that is malformed, or saying
+// that this build has no failpoints.
+absl::Status Configure(std::string_view text);
+
+// From the environment variable WARMRING_FAILPOINTS; unset or empty is none. Errors as above.
+absl::Status ConfigureFromEnvironment();
+
+// The point `name` is reached. Unknown for the action error, else ok.
+absl::Status Hit(std::string_view name);
+
+}  // namespace warmring::failpoint
