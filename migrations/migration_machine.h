@@ -37,18 +37,20 @@ struct MachineView {
   Instant now;
   absl::Time wall;
   Membership::Ptr head;
-  Epoch next_epoch;         // of the keyspace's head record
-  absl::Duration lease;     // L
-  Id128 fresh_nonce;        // random; used if the decision starts a transfer attempt
+  Epoch next_epoch;      // of the keyspace's head record
+  absl::Duration lease;  // L
+  Id128 fresh_nonce;     // random; used if the decision starts a transfer attempt
   std::map<NodeId, SessionFact> sessions;
 };
 
 enum class OperatorCommand : uint8_t { kPromote = 1, kPause, kResume, kAbort, kUndo };
 
 // Things that happen to a machine.
-struct Started {};                    // created, or recovered from the store
-struct Persisted { uint64_t revision = 0; };  // the persist of that revision is durable
-struct PersistConflict {};            // the guard failed; nothing was written
+struct Started {};  // created, or recovered from the store
+struct Persisted {
+  uint64_t revision = 0;
+};                          // the persist of that revision is durable
+struct PersistConflict {};  // the guard failed; nothing was written
 struct SessionsChanged {};
 struct TimerFired {};
 using MachineEvent = std::variant<Started, Persisted, PersistConflict, SessionsChanged, TimerFired,
@@ -59,7 +61,7 @@ using MachineEvent = std::variant<Started, Persisted, PersistConflict, SessionsC
 // version and (when reserved) next_epoch.
 struct PersistCommand {
   Step step = Step::kPrepare;
-  bool touch = false;            // no step: the record changes inside its stage
+  bool touch = false;  // no step: the record changes inside its stage
   MigrationRecord next;
   std::optional<Update> update;  // writes head version + 1
   bool reserve_epoch = false;    // next_epoch + 1; next.wave_epoch is the reserved one
@@ -148,11 +150,11 @@ class MigrationMachine {
   MigrationRecord record_;  // what is durable
   MigrationRecord draft_;   // and what operators have asked for since
   bool draft_changed_ = false;
-  std::optional<MigrationRecord> persisting_;            // outstanding
+  std::optional<MigrationRecord> persisting_;  // outstanding
   std::vector<OperatorCommand> commands_while_persisting_;
-  std::map<NodeId, NodeReports> reports_;                // of the present incarnations
-  std::map<NodeId, Incarnation> seen_;                   // in the present transfer attempt
-  std::map<NodeId, Instant> beliefs_;                    // lease ends, as of the entry to Fencing
+  std::map<NodeId, NodeReports> reports_;  // of the present incarnations
+  std::map<NodeId, Incarnation> seen_;     // in the present transfer attempt
+  std::map<NodeId, Instant> beliefs_;      // lease ends, as of the entry to Fencing
   std::string held_;
   // By the machine's own time base, since it was (re)started.
   bool started_ = false;

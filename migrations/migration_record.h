@@ -17,9 +17,9 @@ enum class EvidenceKind : uint8_t { kAck = 1, kLease = 2 };
 struct FenceEvidence {
   NodeId donor;
   EvidenceKind kind = EvidenceKind::kAck;
-  Incarnation incarnation;   // kAck: who acknowledged
-  std::string log_id;        // kAck
-  uint64_t watermark = 0;    // kAck
+  Incarnation incarnation;  // kAck: who acknowledged
+  std::string log_id;       // kAck
+  uint64_t watermark = 0;   // kAck
   bool dirty_complete = false;
   friend bool operator==(const FenceEvidence&, const FenceEvidence&) = default;
 };
@@ -27,8 +27,8 @@ struct FenceEvidence {
 struct StageEntry {
   Stage stage = Stage::kPlanned;
   uint32_t wave = 0;
-  absl::Time time;      // wall clock, for people
-  std::string note;     // why, with value, comparison, threshold
+  absl::Time time;   // wall clock, for people
+  std::string note;  // why, with value, comparison, threshold
   friend bool operator==(const StageEntry&, const StageEntry&) = default;
 };
 
@@ -38,31 +38,31 @@ struct MigrationRecord {
   std::string author;
   absl::Time created;
   MigrationPlan plan;
-  Preview preview;       // what is executed
+  Preview preview;        // what is executed
   uint64_t revision = 0;  // grows by one at each persist; guards the next
 
   Stage stage = Stage::kPlanned;
-  uint32_t wave = 0;          // kFencing: being committed; kCommitted: last committed
+  uint32_t wave = 0;  // kFencing: being committed; kCommitted: last committed
   uint32_t waves_committed = 0;
-  Epoch wave_epoch;           // reserved for the wave (or the undo) that is fencing
-  Id128 nonce;                // of the present transfer attempt
+  Epoch wave_epoch;  // reserved for the wave (or the undo) that is fencing
+  Id128 nonce;       // of the present transfer attempt
   uint32_t attempt = 0;
   bool paused = false;
   bool awaiting_promotion = false;
   bool promoted = false;         // approved; asked for once, so it must survive a crash
   bool abort_requested = false;  // PA or undo is due as soon as the stage allows
   bool undo_requested = false;
-  Version prepared_version;   // of the prepare version; 0 before
-  Version final_version;      // of the last version that the migration wrote
-  bool unclean = false;       // some wave was committed without an acknowledgement
-  // Of the last committed (or undone) wave. While a wave is fencing: the donors whose lease was found
-  // expired, a fact that needs no second look after a restart.
+  Version prepared_version;  // of the prepare version; 0 before
+  Version final_version;     // of the last version that the migration wrote
+  bool unclean = false;      // some wave was committed without an acknowledgement
+  // Of the last committed (or undone) wave. While a wave is fencing: the donors whose lease was
+  // found expired, a fact that needs no second look after a restart.
   std::vector<FenceEvidence> evidence;
   uint64_t verify_compared = 0;
   uint64_t verify_mismatched = 0;
-  std::string failure;        // why it was aborted, rolled back or failed; empty otherwise
+  std::string failure;  // why it was aborted, rolled back or failed; empty otherwise
   std::vector<StageEntry> history;
-  absl::Time stage_since;     // wall clock
+  absl::Time stage_since;  // wall clock
   friend bool operator==(const MigrationRecord&, const MigrationRecord&) = default;
 };
 

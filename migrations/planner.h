@@ -44,17 +44,17 @@ struct Preview {
   KeyspaceId keyspace;
   Version base_version;
   uint32_t waves = 0;
-  std::vector<PlannedMove> moves;   // sorted by (wave, from, to)
+  std::vector<PlannedMove> moves;  // sorted by (wave, from, to)
   std::vector<Node> nodes_added;
   std::vector<NodeId> nodes_removed;
-  std::vector<HashPoint> splits;    // boundaries the prepare version inserts
+  std::vector<HashPoint> splits;  // boundaries the prepare version inserts
   double moved_share = 0;
   double ideal_share = 0;           // the mathematical minimum for balanced ownership
   double modulo_share = 0;          // what hash-mod-N would have moved
   double max_over_mean_before = 0;  // by weight
   double max_over_mean_after = 0;
-  std::vector<NodeShare> shares;    // by node id
-  uint64_t keys_moved = 0;          // estimates; 0 = unknown
+  std::vector<NodeShare> shares;  // by node id
+  uint64_t keys_moved = 0;        // estimates; 0 = unknown
   uint64_t bytes_moved = 0;
   std::vector<std::string> warnings;
 };

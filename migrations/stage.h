@@ -32,10 +32,10 @@ enum class Stage : uint8_t {
   kRolledBack,
   kFailed,
 };
-inline constexpr Stage kAllStages[] = {
-    Stage::kPlanned,   Stage::kWarming,     Stage::kVerifying, Stage::kFencing,
-    Stage::kCommitted, Stage::kSoaking,     Stage::kUndoFencing, Stage::kSucceeded,
-    Stage::kAborted,   Stage::kRolledBack,  Stage::kFailed};
+inline constexpr Stage kAllStages[] = {Stage::kPlanned,     Stage::kWarming,   Stage::kVerifying,
+                                       Stage::kFencing,     Stage::kCommitted, Stage::kSoaking,
+                                       Stage::kUndoFencing, Stage::kSucceeded, Stage::kAborted,
+                                       Stage::kRolledBack,  Stage::kFailed};
 
 constexpr bool IsTerminal(Stage s) {
   return s == Stage::kSucceeded || s == Stage::kAborted || s == Stage::kRolledBack ||

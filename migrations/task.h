@@ -25,9 +25,9 @@ struct TransferSource {
 };
 
 // To a recipient: purge the ranges, then pull entries and changes until told otherwise. The ranges
-// are those of the waves not committed yet: the list shrinks with each commit and the transfer of the
-// rest goes on under the same nonce. (Were a committed range still in it, an agent that begins afresh
-// would purge what its node owns.)
+// are those of the waves not committed yet: the list shrinks with each commit and the transfer of
+// the rest goes on under the same nonce. (Were a committed range still in it, an agent that begins
+// afresh would purge what its node owns.)
 struct WarmTask {
   std::vector<TransferSource> sources;
   TransferLimits limits;
@@ -56,7 +56,7 @@ struct PrepareTask {
   };
   struct Donor {
     TransferSource source;
-    std::string log_id;      // of its FenceAck
+    std::string log_id;  // of its FenceAck
     uint64_t watermark = 0;
     friend bool operator==(const Donor&, const Donor&) = default;
   };

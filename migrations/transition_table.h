@@ -11,34 +11,34 @@ namespace warmring {
 // Claims that somebody checked. A transition needs all bits of its rule.
 enum Evidence : uint32_t {
   kNoEvidence = 0,
-  kPlanChecked = 1u << 0,      // the plan fits the head membership
-  kWarmed = 1u << 1,           // every recipient: purged, then caught up, in its present incarnation
-  kVerified = 1u << 2,         // sampled keys agree within the limit
-  kPromoted = 1u << 3,         // nobody's approval is awaited any more
-  kDonorsClosed = 1u << 4,     // every donor of the wave: FenceAck, or lease expired under policy
+  kPlanChecked = 1u << 0,   // the plan fits the head membership
+  kWarmed = 1u << 1,        // every recipient: purged, then caught up, in its present incarnation
+  kVerified = 1u << 2,      // sampled keys agree within the limit
+  kPromoted = 1u << 3,      // nobody's approval is awaited any more
+  kDonorsClosed = 1u << 4,  // every donor of the wave: FenceAck, or lease expired under policy
   kRecipientsReady = 1u << 5,  // every recipient: Prepared for this epoch, log and watermark
   kHoldOver = 1u << 6,         // the pause between waves is over and nothing holds the migration
   kLastWave = 1u << 7,         // no wave is left
   kSoakOver = 1u << 8,
-  kUndoPossible = 1u << 9,     // an undo was asked for, and its owners are known
+  kUndoPossible = 1u << 9,  // an undo was asked for, and its owners are known
 };
 
 // The persists of the protocol by name; P0 (session) and the release are beside the table's stages.
 enum class Step : uint8_t {
-  kPrepare = 1,     // P2  Planned -> Warming, writes the prepare version
-  kStartVerify,     // P3  Warming -> Verifying
-  kRestartWarm,     //     Verifying -> Warming with a new transfer attempt
-  kFenceWave,       // P5  Verifying | Committed -> Fencing, reserves the wave's epoch
-  kCommitWave,      // P6  Fencing -> Committed, writes the wave's version
-  kStartSoak,       // P7  Committed -> Soaking
-  kRelease,         // P8  Soaking -> Succeeded, writes the release version
-  kAbort,           // PA  Planned | Warming | Verifying -> Aborted
-  kAbortFencing,    // PA  Fencing -> Aborted, donors go on under a fresh epoch
-  kRetreat,         // PA  Fencing of a later wave -> Committed with an undo requested
-  kFenceUndo,       //     Committed | Soaking -> UndoFencing, reserves an epoch
-  kCommitUndo,      //     UndoFencing -> RolledBack, writes the undo version
-  kAbandonUndo,     //     UndoFencing -> Soaking: present owners go on under a fresh epoch
-  kGiveUp,          //     any live stage -> Failed
+  kPrepare = 1,   // P2  Planned -> Warming, writes the prepare version
+  kStartVerify,   // P3  Warming -> Verifying
+  kRestartWarm,   //     Verifying -> Warming with a new transfer attempt
+  kFenceWave,     // P5  Verifying | Committed -> Fencing, reserves the wave's epoch
+  kCommitWave,    // P6  Fencing -> Committed, writes the wave's version
+  kStartSoak,     // P7  Committed -> Soaking
+  kRelease,       // P8  Soaking -> Succeeded, writes the release version
+  kAbort,         // PA  Planned | Warming | Verifying -> Aborted
+  kAbortFencing,  // PA  Fencing -> Aborted, donors go on under a fresh epoch
+  kRetreat,       // PA  Fencing of a later wave -> Committed with an undo requested
+  kFenceUndo,     //     Committed | Soaking -> UndoFencing, reserves an epoch
+  kCommitUndo,    //     UndoFencing -> RolledBack, writes the undo version
+  kAbandonUndo,   //     UndoFencing -> Soaking: present owners go on under a fresh epoch
+  kGiveUp,        //     any live stage -> Failed
 };
 
 struct TransitionRule {

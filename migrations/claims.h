@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/membership/update.h"
+#include "migrations/migration_machine.h"
+#include "migrations/migration_record.h"
+#include "migrations/node_reports.h"
+#include "migrations/task.h"
+
+// The claims behind the bits of transition_table.h, each computed from the record, the nodes'
+// reports and their sessions. Pure. REQUIRES of all: `reports` holds only reports of present
+// incarnations for the present nonce.
+
+namespace warmring {
+
+using Reports = std::map<NodeId, NodeReports>;
+using Sessions = std::map<NodeId, SessionFact>;
+
+// Whether something is so, and if not, what is missing: an empty text means that it only takes
+// time.
+struct Claim {
+  bool holds = false;
+  std::string missing;
+};
+
+// Every donor and recipient of `moves` has a session.
+Claim AllConnected(const std::vector<RangeMove>& moves, const Sessions& sessions);
+
+// Every recipient of the remaining moves has purged, has caught up and knows the prepare version;
+// all are connected.
+Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Sessions& sessions);
+
+// Every donor of the hand-over has closed its ranges: an acknowledgement of this wave's floor, or a
+// lease found expired. Missing names those who have not.
+Claim DonorsClosed(const MigrationRecord& record, const Reports& reports);
+std::vector<NodeId> OpenDonors(const MigrationRecord& record, const Reports& reports);
+std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Reports& reports);
+
+// Every recipient of the hand-over has answered its present PrepareTask.
+Claim RecipientsReady(const MigrationRecord& record, const Reports& reports,
+                      const Sessions& sessions);
+
+// What `recipient` has to be complete for, or nothing before all its donors have closed.
+//   kChanges  a wave whose donors all acknowledged.
+//   kDirty    an undo whose owners all acknowledged with a whole dirty set.
+//   kPurge    otherwise. A recipient with one donor that did not acknowledge drops all that it gets
+//   in
+//             this hand-over: simple, and safe.
+std::optional<PrepareTask> PrepareTaskOf(const MigrationRecord& record, const NodeId& recipient,
+                                         const Reports& reports, const Sessions& sessions);
+
+// Verification so far, over all recipients.
+struct VerifySum {
+  uint64_t compared = 0;
+  uint64_t mismatched = 0;
+  bool done = false;
+};
+VerifySum SumOfVerification(const MigrationRecord& record, const Reports& reports);
+
+}  // namespace warmring

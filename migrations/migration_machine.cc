@@ -1,0 +1,683 @@
+#include "migrations/migration_machine.h"
+
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "absl/strings/str_join.h"
+#include "core/base/reason.h"
+#include "migrations/claims.h"
+#include "migrations/handover.h"
+#include "migrations/step_builder.h"
+#include "migrations/task_list.h"
+
+namespace warmring {
+namespace {
+
+// So often a transfer is begun again before the migration is given up.
+constexpr uint32_t kMaxAttempts = 10;
+// A persist that met a conflict is tried again so much later, with what is known then.
+const absl::Duration kConflictPause = absl::Milliseconds(50);
+// A hand-over that takes longer than this says what it waits for.
+const absl::Duration kHandoverPatience = absl::Seconds(1);
+
+constexpr char kAbortedByOperator[] = "aborted by an operator";
+constexpr char kPaused[] = "paused by an operator";
+
+constexpr uint32_t If(bool holds, Evidence bit) { return holds ? static_cast<uint32_t>(bit) : 0; }
+
+bool IsStopRequested(const MigrationRecord& record) {
+  return record.abort_requested || record.undo_requested;
+}
+
+bool TakesPart(const Preview& preview, const NodeId& node) {
+  return std::any_of(preview.moves.begin(), preview.moves.end(),
+                     [&](const PlannedMove& move) { return move.from == node || move.to == node; });
+}
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+std::string Waves(const MigrationRecord& record) {
+  return fmt::format("wave {} of {}", record.wave + 1, record.preview.waves);
+}
+
+absl::Status NotAllowed(const MigrationRecord& record, std::string_view command,
+                        std::string_view way_out) {
+  return WithReason(absl::FailedPreconditionError(
+                        fmt::format("migration '{}' is {}: {} is not possible: {}", record.id,
+                                    StageName(record.stage), command, way_out)),
+                    "STAGE_NOT_ALLOWED",
+                    {{"migration", record.id}, {"stage", std::string(StageName(record.stage))}});
+}
+
+absl::Status CheckAbort(const MigrationRecord& record) {
+  if (record.stage == Stage::kSoaking) {
+    return NotAllowed(record, "abort", "all is committed; undo it instead");
+  }
+  if (record.stage == Stage::kUndoFencing) {
+    return NotAllowed(record, "abort", "it is being undone already; wait for its end");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckUndo(const MigrationRecord& record) {
+  if (record.stage == Stage::kUndoFencing) {
+    return NotAllowed(record, "undo", "it is being undone already; wait for its end");
+  }
+  if (record.stage == Stage::kCommitted || record.stage == Stage::kSoaking) {
+    return absl::OkStatus();
+  }
+  return NotAllowed(record, "undo",
+                    record.waves_committed == 0 ? "nothing is committed yet; abort it instead"
+                                                : "a wave is being committed; abort it instead");
+}
+
+std::string_view CommandName(OperatorCommand command) {
+  switch (command) {
+    case OperatorCommand::kPromote:
+      return "promote";
+    case OperatorCommand::kPause:
+      return "pause";
+    case OperatorCommand::kResume:
+      return "resume";
+    case OperatorCommand::kAbort:
+      return "abort";
+    case OperatorCommand::kUndo:
+      return "undo";
+  }
+  return "this command";
+}
+
+}  // namespace
+
+std::vector<Floor> Decision::FloorsOf(const NodeId& node) const {
+  std::vector<Floor> floors;
+  const auto it = tasks.find(node);
+  if (it == tasks.end()) return floors;
+  for (const Task& task : it->second) {
+    if (const auto* fence = std::get_if<FenceTask>(&task.body)) {
+      floors.push_back({fence->ranges, fence->floor});
+    }
+  }
+  return floors;
+}
+
+MigrationRecord NewMigrationRecord(MigrationId id, std::string author, absl::Time now,
+                                   MigrationPlan plan, Preview preview, Id128 nonce) {
+  MigrationRecord record;
+  record.id = std::move(id);
+  record.author = std::move(author);
+  record.created = now;
+  record.stage_since = now;
+  record.plan = std::move(plan);
+  record.preview = std::move(preview);
+  record.nonce = nonce;
+  AddHistory(record, now, fmt::format("submitted by {}", record.author));
+  return record;
+}
+
+MigrationMachine::MigrationMachine(MigrationRecord record)
+    : record_(std::move(record)), draft_(record_) {}
+
+absl::Status MigrationMachine::Check(OperatorCommand command) const {
+  if (finished()) {
+    return NotAllowed(record_, CommandName(command), "it has ended; submit a new migration");
+  }
+  switch (command) {
+    case OperatorCommand::kPromote:
+      if (draft_.awaiting_promotion || draft_.promoted) return absl::OkStatus();
+      return NotAllowed(record_, "promote",
+                        record_.plan.strategy.await_promotion
+                            ? "it does not await promotion yet; wait until it is verified"
+                            : "its plan does not ask for promotion");
+    case OperatorCommand::kPause:
+      return absl::OkStatus();
+    case OperatorCommand::kResume:
+      if (draft_.paused) return absl::OkStatus();
+      return NotAllowed(record_, "resume", "it is not paused");
+    case OperatorCommand::kAbort:
+      return CheckAbort(record_);
+    case OperatorCommand::kUndo:
+      return CheckUndo(record_);
+  }
+  return absl::InvalidArgumentError("unknown command");
+}
+
+Decision MigrationMachine::OnEvent(const MachineEvent& event, const MachineView& view) {
+  if (!started_) {
+    started_ = true;
+    stage_entered_ = view.now;
+    fence_since_ = view.now;
+    SnapshotBeliefs(view);
+  }
+  ForgetOldIncarnations(view);
+  Absorb(event, view);
+  Decision decision;
+  wake_at_ = Instant::Never();
+  if (!persisting_.has_value() && !finished()) {
+    decision.persist = Decide(view);
+    if (decision.persist.has_value()) persisting_ = decision.persist->next;
+  }
+  if (!persisting_.has_value()) decision.wake_at = wake_at_;
+  decision.tasks = TasksOf(record_, reports_, view.sessions);
+  return decision;
+}
+
+void MigrationMachine::Absorb(const MachineEvent& event, const MachineView& view) {
+  if (const auto* persisted = std::get_if<Persisted>(&event)) {
+    if (persisting_.has_value() && persisting_->revision == persisted->revision) {
+      AbsorbPersisted(view);
+    }
+  } else if (std::holds_alternative<PersistConflict>(event)) {
+    if (!persisting_.has_value()) return;
+    persisting_.reset();
+    retry_persist_ = view.now + kConflictPause;
+  } else if (const auto* report = std::get_if<TaskReport>(&event)) {
+    AbsorbReport(*report, view);
+  } else if (const auto* command = std::get_if<OperatorCommand>(&event)) {
+    if (!Check(*command).ok()) return;
+    if (persisting_.has_value()) {
+      commands_while_persisting_.push_back(*command);
+      return;
+    }
+    ApplyCommand(*command, view);
+  }
+  if (persisting_.has_value()) return;
+  for (OperatorCommand late : std::exchange(commands_while_persisting_, {})) {
+    if (!finished()) ApplyCommand(late, view);
+  }
+}
+
+void MigrationMachine::AbsorbPersisted(const MachineView& view) {
+  const Stage before = record_.stage;
+  const bool new_transfer = record_.nonce != persisting_->nonce;
+  const bool expiry_found = record_.evidence != persisting_->evidence;
+  record_ = *std::exchange(persisting_, std::nullopt);
+  draft_ = record_;
+  draft_changed_ = false;
+  if (new_transfer) {
+    reports_.clear();
+    seen_.clear();
+  }
+  if (record_.stage == before) {
+    if (expiry_found) fence_since_ = view.now;
+    return;
+  }
+  stage_entered_ = view.now;
+  fence_since_ = view.now;
+  SnapshotBeliefs(view);
+  if (before == Stage::kUndoFencing && record_.undo_requested) {
+    retry_undo_ = view.now + FenceTimeout(view);
+  }
+  for (auto& [node, reports] : reports_) {
+    reports.fence.reset();
+    reports.prepared.reset();
+    // A transfer that broke while another wave was being committed is still broken.
+    if (record_.stage != Stage::kCommitted) reports.failure.reset();
+  }
+}
+
+// Grants from here on carry this wave's floors, so what counts is what was granted before.
+void MigrationMachine::SnapshotBeliefs(const MachineView& view) {
+  beliefs_.clear();
+  if (record_.stage != Stage::kFencing) return;
+  for (const auto& [node, session] : view.sessions) beliefs_[node] = session.belief_until;
+}
+
+void MigrationMachine::AbsorbReport(const TaskReport& report, const MachineView& view) {
+  if (report.migration != record_.id || report.nonce != record_.nonce) return;
+  if (!TakesPart(record_.preview, report.node)) return;
+  const auto session = view.sessions.find(report.node);
+  if (session != view.sessions.end() && session->second.incarnation != report.incarnation) return;
+  NodeReports& reports = reports_[report.node];
+  if (reports.incarnation != report.incarnation) {
+    reports = NodeReports();
+    reports.incarnation = report.incarnation;
+  }
+  if (const auto* warm = std::get_if<WarmReport>(&report.body)) {
+    reports.warm = *warm;
+  } else if (const auto* verify = std::get_if<VerifyReport>(&report.body)) {
+    reports.verify = *verify;
+  } else if (const auto* fence = std::get_if<FenceAck>(&report.body)) {
+    reports.fence = *fence;
+  } else if (const auto* prepared = std::get_if<PreparedReport>(&report.body)) {
+    reports.prepared = *prepared;
+  } else if (const auto* failure = std::get_if<TaskFailure>(&report.body)) {
+    reports.failure = *failure;
+  }
+}
+
+// An answer is evidence only while no other session of its node has followed.
+void MigrationMachine::ForgetOldIncarnations(const MachineView& view) {
+  std::erase_if(reports_, [&](const auto& entry) {
+    const auto session = view.sessions.find(entry.first);
+    return session != view.sessions.end() &&
+           session->second.incarnation != entry.second.incarnation;
+  });
+}
+
+void MigrationMachine::ApplyCommand(OperatorCommand command, const MachineView& view) {
+  switch (command) {
+    case OperatorCommand::kPromote:
+      if (draft_.promoted) return;
+      draft_.awaiting_promotion = false;
+      draft_.promoted = true;
+      break;
+    case OperatorCommand::kPause:
+      if (draft_.paused) return;
+      draft_.paused = true;
+      break;
+    case OperatorCommand::kResume:
+      if (!draft_.paused) return;
+      draft_.paused = false;
+      // The time spent in pause does not count against the warm timeout.
+      if (draft_.stage == Stage::kWarming || draft_.stage == Stage::kVerifying) {
+        draft_.stage_since = view.wall;
+        stage_entered_ = view.now;
+      }
+      break;
+    case OperatorCommand::kAbort:
+      if (draft_.abort_requested) return;
+      draft_.abort_requested = true;
+      draft_.failure = kAbortedByOperator;
+      break;
+    case OperatorCommand::kUndo:
+      if (draft_.undo_requested) return;
+      draft_.undo_requested = true;
+      draft_.failure = "undone by an operator";
+      break;
+  }
+  draft_changed_ = true;
+  AddHistory(draft_, view.wall, fmt::format("{} asked for", CommandName(command)));
+}
+
+std::optional<PersistCommand> MigrationMachine::Decide(const MachineView& view) {
+  if (view.now < retry_persist_) {
+    WakeAt(retry_persist_);
+    return std::nullopt;
+  }
+  held_.clear();
+  std::optional<PersistCommand> step = DecideStage(view);
+  if (!step.has_value() && draft_changed_) step = BuildTouch(draft_);
+  return step;
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideStage(const MachineView& view) {
+  switch (record_.stage) {
+    case Stage::kPlanned:
+      return DecidePlanned(view);
+    case Stage::kWarming:
+      return DecideWarming(view);
+    case Stage::kVerifying:
+      return DecideVerifying(view);
+    case Stage::kFencing:
+      return DecideFencing(view);
+    case Stage::kCommitted:
+      return DecideCommitted(view);
+    case Stage::kSoaking:
+      return DecideSoaking(view);
+    case Stage::kUndoFencing:
+      return DecideUndoFencing(view);
+    case Stage::kSucceeded:
+    case Stage::kAborted:
+    case Stage::kRolledBack:
+    case Stage::kFailed:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<PersistCommand> MigrationMachine::Take(Step step, uint32_t evidence, std::string note,
+                                                     const MachineView& view) {
+  if (!MayTake(record_.stage, step, evidence)) {
+    if (held_.empty()) held_ = MissingEvidence(record_.stage, step, evidence);
+    return std::nullopt;
+  }
+  return BuildStep(draft_, step, std::move(note), view);
+}
+
+std::optional<PersistCommand> MigrationMachine::Abort(std::string reason, const MachineView& view) {
+  return Take(Step::kAbort, kNoEvidence, std::move(reason), view);
+}
+
+std::optional<PersistCommand> MigrationMachine::DecidePlanned(const MachineView& view) {
+  if (draft_.abort_requested) return Abort(kAbortedByOperator, view);
+  const Version head = view.head->version();
+  if (head != record_.preview.base_version) {
+    return Abort(fmt::format("the membership moved on from version {} to {}: plan again",
+                             record_.preview.base_version.value, head.value),
+                 view);
+  }
+  PersistCommand prepare = BuildStep(draft_, Step::kPrepare, "", view);
+  const absl::StatusOr<Membership::Ptr> applied = Apply(*view.head, *prepare.update);
+  if (!applied.ok()) return Abort("the plan does not fit: " + Text(applied.status()), view);
+  if (draft_.paused) {
+    held_ = kPaused;
+    return std::nullopt;
+  }
+  return Take(
+      Step::kPrepare, kPlanChecked,
+      fmt::format("version {} inserts {} boundaries and {} pending moves", head.Next().value,
+                  record_.preview.splits.size(), record_.preview.moves.size()),
+      view);
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideWarming(const MachineView& view) {
+  if (draft_.abort_requested) return Abort(kAbortedByOperator, view);
+  if (std::string trouble = TransferTrouble(view); !trouble.empty()) {
+    return NewAttempt(trouble, view);
+  }
+  const Claim warmed = AllWarmed(record_, reports_, view.sessions);
+  held_ = draft_.paused ? kPaused : warmed.missing;
+  if (draft_.paused) return std::nullopt;
+  if (warmed.holds) {
+    return Take(Step::kStartVerify, kWarmed, "every recipient has caught up with its donors", view);
+  }
+  const absl::Duration left = record_.plan.strategy.warm_timeout - Elapsed(view);
+  if (left <= absl::ZeroDuration()) {
+    return Abort(fmt::format("not warm after {}, the warm timeout{}{}",
+                             absl::FormatDuration(record_.plan.strategy.warm_timeout),
+                             warmed.missing.empty() ? "" : ": ", warmed.missing),
+                 view);
+  }
+  WakeAt(view.now + left);
+  return std::nullopt;
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideVerifying(const MachineView& view) {
+  if (draft_.abort_requested) return Abort(kAbortedByOperator, view);
+  if (std::string trouble = TransferTrouble(view); !trouble.empty()) {
+    return NewAttempt(trouble, view);
+  }
+  const Strategy& strategy = record_.plan.strategy;
+  const VerifySum sum = SumOfVerification(record_, reports_);
+  if (sum.mismatched > strategy.verify_max_mismatch) {
+    return Abort(fmt::format("verification failed: {} mismatches of {} keys compared > {} allowed",
+                             sum.mismatched, sum.compared, strategy.verify_max_mismatch),
+                 view);
+  }
+  if (sum.done &&
+      (draft_.verify_compared != sum.compared || draft_.verify_mismatched != sum.mismatched)) {
+    draft_.verify_compared = sum.compared;
+    draft_.verify_mismatched = sum.mismatched;
+    draft_changed_ = true;
+  }
+  const bool promoted = !strategy.await_promotion || draft_.promoted;
+  if (sum.done && !promoted && !draft_.awaiting_promotion) {
+    draft_.awaiting_promotion = true;
+    draft_changed_ = true;
+    AddHistory(draft_, view.wall, "verified; awaits promotion");
+  }
+  const Claim warmed = AllWarmed(record_, reports_, view.sessions);
+  held_ = draft_.paused               ? kPaused
+          : draft_.awaiting_promotion ? "awaiting promotion"
+                                      : warmed.missing;
+  if (draft_.paused || draft_.awaiting_promotion) return std::nullopt;
+  if (sum.done && warmed.holds) {
+    return Take(Step::kFenceWave, kWarmed | kVerified | kHoldOver | If(promoted, kPromoted),
+                fmt::format("verified: {} mismatches of {} keys compared <= {} allowed",
+                            sum.mismatched, sum.compared, strategy.verify_max_mismatch),
+                view);
+  }
+  const absl::Duration left = strategy.warm_timeout - Elapsed(view);
+  if (left <= absl::ZeroDuration()) {
+    return Abort(fmt::format("not verified after {}, the warm timeout{}{}",
+                             absl::FormatDuration(strategy.warm_timeout),
+                             warmed.missing.empty() ? "" : ": ", warmed.missing),
+                 view);
+  }
+  WakeAt(view.now + left);
+  return std::nullopt;
+}
+
+// Both hand-overs end the same way: owners change when both proofs are there.
+std::optional<PersistCommand> MigrationMachine::HandOver(Step step, const MachineView& view) {
+  const Claim closed = DonorsClosed(record_, reports_);
+  const Claim ready = RecipientsReady(record_, reports_, view.sessions);
+  const Instant patience_ends = stage_entered_ + kHandoverPatience;
+  if (view.now >= patience_ends) {
+    held_ = closed.holds ? ready.missing : closed.missing;
+  } else {
+    WakeAt(patience_ends);
+  }
+  if (!closed.holds || !ready.holds) return std::nullopt;
+  std::vector<FenceEvidence> evidence = EvidenceOf(record_, reports_);
+  const bool unclean =
+      std::any_of(evidence.begin(), evidence.end(),
+                  [](const FenceEvidence& fence) { return fence.kind == EvidenceKind::kLease; });
+  std::string note = step == Step::kCommitWave
+                         ? fmt::format("{} is committed{}", Waves(record_),
+                                       unclean ? " on the expiry of a lease" : "")
+                         : fmt::format("{} committed waves are undone", record_.waves_committed);
+  std::optional<PersistCommand> commit =
+      Take(step, kDonorsClosed | kRecipientsReady, std::move(note), view);
+  commit->next.evidence = std::move(evidence);
+  commit->next.unclean = commit->next.unclean || unclean;
+  return commit;
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideFencing(const MachineView& view) {
+  if (IsStopRequested(draft_)) return GiveWaveUp(kAbortedByOperator, view);
+  if (std::string failure = FailureAmong(HandoverMoves(record_)); !failure.empty()) {
+    return GiveWaveUp(fmt::format("{} failed: {}", Waves(record_), failure), view);
+  }
+  if (auto commit = HandOver(Step::kCommitWave, view)) return commit;
+  const Instant deadline = fence_since_ + FenceTimeout(view);
+  if (view.now < deadline) {
+    WakeAt(deadline);
+    return std::nullopt;
+  }
+  if (auto passed_over = PassOverExpired(view)) return passed_over;
+  const Claim closed = DonorsClosed(record_, reports_);
+  const Claim ready = RecipientsReady(record_, reports_, view.sessions);
+  return GiveWaveUp(fmt::format("{} failed: {} within {}, the fence timeout", Waves(record_),
+                                closed.holds ? ready.missing : closed.missing,
+                                absl::FormatDuration(FenceTimeout(view))),
+                    view);
+}
+
+// Under the policy that allows it: every donor that is silent can hold no lease any more, so that
+// nothing can be written there under an old epoch. This is recorded before anybody acts on it,
+// since it decides that recipients drop their copies: a later acknowledgement must not bring those
+// back.
+std::optional<PersistCommand> MigrationMachine::PassOverExpired(const MachineView& view) {
+  if (record_.plan.strategy.fence_policy != FencePolicy::kAckOrLease) return std::nullopt;
+  const std::vector<NodeId> open = OpenDonors(record_, reports_);
+  if (open.empty()) return std::nullopt;
+  for (const NodeId& donor : open) {
+    const auto belief = beliefs_.find(donor);
+    if (belief == beliefs_.end() || view.now < belief->second) return std::nullopt;
+  }
+  MigrationRecord next = draft_;
+  for (const NodeId& donor : open) {
+    next.evidence.push_back({donor, EvidenceKind::kLease, {}, "", 0, false});
+  }
+  AddHistory(next, view.wall,
+             fmt::format("the lease of {} has expired: its recipients start without its copy",
+                         absl::StrJoin(open, ", ")));
+  return BuildTouch(next);
+}
+
+std::optional<PersistCommand> MigrationMachine::GiveWaveUp(std::string reason,
+                                                           const MachineView& view) {
+  const Step step = record_.waves_committed == 0 ? Step::kAbortFencing : Step::kRetreat;
+  return Take(step, kNoEvidence, std::move(reason), view);
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideCommitted(const MachineView& view) {
+  if (IsStopRequested(draft_)) return TryUndo(view);
+  if (record_.waves_committed == record_.preview.waves) {
+    if (draft_.paused) {
+      held_ = kPaused;
+      return std::nullopt;
+    }
+    return Take(Step::kStartSoak, kLastWave,
+                fmt::format("all {} waves are committed", record_.preview.waves), view);
+  }
+  return DecideNextWave(view);
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideNextWave(const MachineView& view) {
+  if (std::string trouble = TransferTrouble(view); !trouble.empty()) {
+    return NewAttempt(trouble, view);
+  }
+  const Claim warmed = AllWarmed(record_, reports_, view.sessions);
+  held_ = draft_.paused ? kPaused : warmed.missing;
+  if (!draft_.paused && held_.empty() && !warmed.holds) {
+    held_ = fmt::format("waiting for the remaining waves to be warm (transfer attempt {})",
+                        record_.attempt + 1);
+  }
+  if (draft_.paused || !warmed.holds) return std::nullopt;
+  const absl::Duration left = record_.plan.strategy.hold - Elapsed(view);
+  if (left > absl::ZeroDuration()) {
+    WakeAt(view.now + left);
+    return std::nullopt;
+  }
+  // Promotion is asked for once, before the first wave.
+  return Take(Step::kFenceWave, kWarmed | kPromoted | kHoldOver,
+              fmt::format("held for {}", absl::FormatDuration(record_.plan.strategy.hold)), view);
+}
+
+std::optional<PersistCommand> MigrationMachine::TryUndo(const MachineView& view) {
+  if (view.now < retry_undo_) {
+    held_ = record_.failure;
+    WakeAt(retry_undo_);
+    return std::nullopt;
+  }
+  const Claim connected = AllConnected(CommittedMoves(record_), view.sessions);
+  held_ = connected.holds ? "" : "the undo is " + connected.missing;
+  if (!connected.holds) return std::nullopt;
+  return Take(Step::kFenceUndo, kUndoPossible, draft_.failure, view);
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideSoaking(const MachineView& view) {
+  if (IsStopRequested(draft_)) return TryUndo(view);
+  const absl::Duration left = record_.plan.strategy.soak - Elapsed(view);
+  if (left > absl::ZeroDuration()) {
+    WakeAt(view.now + left);
+    return std::nullopt;
+  }
+  if (draft_.paused) {
+    held_ = kPaused;
+    return std::nullopt;
+  }
+  return Take(Step::kRelease, kSoakOver,
+              fmt::format("soaked for {}", absl::FormatDuration(record_.plan.strategy.soak)), view);
+}
+
+std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineView& view) {
+  if (std::string failure = FailureAmong(HandoverMoves(record_)); !failure.empty()) {
+    return Take(Step::kAbandonUndo, kNoEvidence, "the undo failed: " + failure, view);
+  }
+  if (auto commit = HandOver(Step::kCommitUndo, view)) return commit;
+  const Instant deadline = fence_since_ + FenceTimeout(view);
+  if (view.now < deadline) {
+    WakeAt(deadline);
+    return std::nullopt;
+  }
+  const Claim closed = DonorsClosed(record_, reports_);
+  const Claim ready = RecipientsReady(record_, reports_, view.sessions);
+  return Take(Step::kAbandonUndo, kNoEvidence,
+              fmt::format("the undo failed: {} within {}, the fence timeout",
+                          closed.holds ? ready.missing : closed.missing,
+                          absl::FormatDuration(FenceTimeout(view))),
+              view);
+}
+
+// Why the transfer of what is left has to begin afresh; empty when it need not. Remembers which
+// incarnations take part in this attempt.
+std::string MigrationMachine::TransferTrouble(const MachineView& view) {
+  const std::vector<RangeMove> moves = RemainingMoves(record_);
+  if (std::string failure = FailureAmong(moves); !failure.empty()) return failure;
+  for (const RangeMove& move : moves) {
+    for (const NodeId& node : {move.from, move.to}) {
+      const auto session = view.sessions.find(node);
+      if (session == view.sessions.end() || session->second.incarnation == Incarnation()) continue;
+      const auto [seen, fresh] = seen_.emplace(node, session->second.incarnation);
+      if (!fresh && seen->second != session->second.incarnation) {
+        return fmt::format("{} restarted", node);
+      }
+    }
+  }
+  return "";
+}
+
+std::string MigrationMachine::FailureAmong(const std::vector<RangeMove>& moves) const {
+  std::set<NodeId> nodes;
+  for (const RangeMove& move : moves) nodes.insert({move.from, move.to});
+  for (const NodeId& node : nodes) {
+    const auto it = reports_.find(node);
+    if (it != reports_.end() && it->second.failure.has_value()) {
+      return fmt::format("{}: {}", node, Printable(it->second.failure->reason, 300));
+    }
+  }
+  return "";
+}
+
+// Begins the transfer of what is left under a fresh nonce, unless that is hopeless by now.
+std::optional<PersistCommand> MigrationMachine::NewAttempt(const std::string& reason,
+                                                           const MachineView& view) {
+  const bool final = std::any_of(reports_.begin(), reports_.end(), [](const auto& entry) {
+    return entry.second.failure.has_value() && !entry.second.failure->restart;
+  });
+  if (final || record_.attempt + 1 >= kMaxAttempts) {
+    std::string hopeless =
+        final ? "the transfer failed: " + reason
+              : fmt::format("the transfer failed {} times, last: {}", record_.attempt + 1, reason);
+    if (record_.stage != Stage::kCommitted) return Abort(std::move(hopeless), view);
+    MigrationRecord next = draft_;
+    next.undo_requested = true;
+    next.failure = std::move(hopeless);
+    AddHistory(next, view.wall, next.failure);
+    return BuildTouch(next);
+  }
+  std::string note = fmt::format("transfer attempt {}: {}", record_.attempt + 2, reason);
+  if (record_.stage == Stage::kVerifying) {
+    return Take(Step::kRestartWarm, kNoEvidence, std::move(note), view);
+  }
+  MigrationRecord next = draft_;
+  next.nonce = view.fresh_nonce;
+  ++next.attempt;
+  AddHistory(next, view.wall, std::move(note));
+  return BuildTouch(next);
+}
+
+// Time in the stage. The clock on the wall carries it over a restart, and only there: it counts
+// when it says more.
+absl::Duration MigrationMachine::Elapsed(const MachineView& view) const {
+  return std::max(view.now - stage_entered_, view.wall - draft_.stage_since);
+}
+
+absl::Duration MigrationMachine::FenceTimeout(const MachineView& view) const {
+  return record_.plan.strategy.fence_timeout.value_or(2 * view.lease);
+}
+
+// A recipient reports one number for all its sources: it is divided by the share of hash space.
+MigrationProgress MigrationMachine::Progress() const {
+  MigrationProgress progress;
+  progress.held = held_;
+  bool all_totals_known = true;
+  for (const auto& [recipient, moves] :
+       MovesByRecipient(MovesOfWaves(record_.preview, 0, record_.preview.waves))) {
+    const auto it = reports_.find(recipient);
+    WarmReport warm;
+    if (it != reports_.end() && it->second.warm.has_value()) warm = *it->second.warm;
+    progress.keys_done += warm.keys;
+    progress.bytes_done += warm.bytes;
+    progress.keys_total += warm.keys_total;
+    all_totals_known = all_totals_known && warm.keys_total > 0;
+    double whole = 0;
+    for (const RangeMove& move : moves) whole += move.ranges.Share();
+    for (const RangeMove& move : moves) {
+      const double part = move.ranges.Share() / whole;
+      progress.transfers.push_back(
+          {move.from, recipient, static_cast<uint64_t>(static_cast<double>(warm.keys) * part),
+           static_cast<uint64_t>(static_cast<double>(warm.bytes) * part), warm.caught_up});
+    }
+  }
+  if (!all_totals_known) progress.keys_total = 0;
+  return progress;
+}
+
+}  // namespace warmring

@@ -1,0 +1,243 @@
+#include "migrations/step_builder.h"
+
+#include <utility>
+
+#include "migrations/handover.h"
+
+namespace warmring {
+namespace {
+
+constexpr size_t kMaxHistory = 256;
+
+// Names of the crash points around each persist.
+std::string_view FailpointOf(Step step) {
+  switch (step) {
+    case Step::kPrepare:
+      return "p2";
+    case Step::kStartVerify:
+      return "p3";
+    case Step::kRestartWarm:
+      return "restart";
+    case Step::kFenceWave:
+      return "p5";
+    case Step::kCommitWave:
+      return "p6";
+    case Step::kStartSoak:
+      return "p7";
+    case Step::kRelease:
+      return "p8";
+    case Step::kAbort:
+    case Step::kAbortFencing:
+    case Step::kRetreat:
+    case Step::kAbandonUndo:
+      return "pa";
+    case Step::kFenceUndo:
+      return "pu5";
+    case Step::kCommitUndo:
+      return "pu6";
+    case Step::kGiveUp:
+      return "failed";
+  }
+  return "";
+}
+
+std::vector<Move> PendingMoves(const MigrationRecord& record, uint32_t first, uint32_t end,
+                               MovePhase phase) {
+  std::vector<Move> moves;
+  for (const PlannedMove& move : record.preview.moves) {
+    if (move.wave < first || move.wave >= end) continue;
+    moves.push_back({record.id, move.wave, move.from, move.to, phase, move.ranges});
+  }
+  return moves;
+}
+
+std::vector<NodeId> AddedIds(const Preview& preview) {
+  std::vector<NodeId> ids;
+  for (const Node& node : preview.nodes_added) ids.push_back(node.id);
+  return ids;
+}
+
+// Each donor of the hand-over keeps its ranges, under an epoch above every one that it was fenced
+// at.
+std::vector<Assignment> KeepWithDonors(const MigrationRecord& record, Epoch epoch) {
+  std::vector<Assignment> assignments;
+  for (const auto& [donor, ranges] : RangesByDonor(HandoverMoves(record))) {
+    assignments.push_back({ranges, donor, epoch});
+  }
+  return assignments;
+}
+
+std::vector<Assignment> GiveToRecipients(const MigrationRecord& record) {
+  std::vector<Assignment> assignments;
+  for (const RangeMove& move : HandoverMoves(record)) {
+    assignments.push_back({move.ranges, move.to, record.wave_epoch});
+  }
+  return assignments;
+}
+
+void ReserveEpoch(const MachineView& view, PersistCommand& command) {
+  command.reserve_epoch = true;
+  command.next.wave_epoch = view.next_epoch;
+}
+
+Update PrepareUpdate(const MigrationRecord& record) {
+  Update update;
+  update.put_nodes = record.preview.nodes_added;
+  update.split_at = record.preview.splits;
+  update.put_moves = PendingMoves(record, 0, record.preview.waves, MovePhase::kWarming);
+  return update;
+}
+
+Update CommitUpdate(const MigrationRecord& record) {
+  Update update;
+  update.assignments = GiveToRecipients(record);
+  update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
+  return update;
+}
+
+Update ReleaseUpdate(const MigrationRecord& record) {
+  Update update;
+  update.remove_moves = {record.id};
+  update.remove_nodes = record.preview.nodes_removed;
+  return update;
+}
+
+// Nothing of the migration is left. (Boundaries that it inserted stay: they change no owner.)
+Update WithdrawUpdate(const MigrationRecord& record, std::vector<Assignment> assignments) {
+  Update update;
+  update.assignments = std::move(assignments);
+  update.remove_moves = {record.id};
+  update.remove_nodes = AddedIds(record.preview);
+  return update;
+}
+
+// What is committed stays in grace, what is not will not be.
+Update KeepCommittedUpdate(const MigrationRecord& record, Epoch epoch) {
+  Update update;
+  update.assignments = KeepWithDonors(record, epoch);
+  if (record.waves_committed < record.preview.waves) {
+    update.remove_moves = {record.id};
+    update.put_moves = PendingMoves(record, 0, record.waves_committed, MovePhase::kGrace);
+  }
+  return update;
+}
+
+void FillFence(const MachineView& view, PersistCommand& command) {
+  ReserveEpoch(view, command);
+  command.next.evidence.clear();
+  command.next.awaiting_promotion = false;
+}
+
+void FillCommit(const MigrationRecord& record, PersistCommand& command) {
+  command.update = CommitUpdate(record);
+  command.next.waves_committed = record.wave + 1;
+}
+
+void FillAbort(const MigrationRecord& record, PersistCommand& command) {
+  if (record.prepared_version != Version()) command.update = WithdrawUpdate(record, {});
+}
+
+void FillAbandonUndo(const MigrationRecord& record, const MachineView& view,
+                     PersistCommand& command) {
+  ReserveEpoch(view, command);
+  command.update = KeepCommittedUpdate(record, command.next.wave_epoch);
+  // A migration that is committed in part can only be undone. One that is complete may stay.
+  const bool complete = record.waves_committed == record.preview.waves;
+  command.next.undo_requested = !complete;
+  command.next.abort_requested = false;
+}
+
+void FillStep(const MigrationRecord& record, Step step, const std::string& note,
+              const MachineView& view, PersistCommand& command) {
+  MigrationRecord& next = command.next;
+  switch (step) {
+    case Step::kPrepare:
+      command.update = PrepareUpdate(record);
+      next.prepared_version = view.head->version().Next();
+      return;
+    case Step::kStartVerify:
+    case Step::kStartSoak:
+      return;
+    case Step::kRestartWarm:
+      next.nonce = view.fresh_nonce;
+      ++next.attempt;
+      next.verify_compared = 0;
+      next.verify_mismatched = 0;
+      next.awaiting_promotion = false;
+      return;
+    case Step::kFenceWave:
+      FillFence(view, command);
+      next.wave = record.waves_committed;
+      return;
+    case Step::kCommitWave:
+      FillCommit(record, command);
+      return;
+    case Step::kRelease:
+      command.update = ReleaseUpdate(record);
+      next.failure.clear();  // of an undo that was given up
+      return;
+    case Step::kAbort:
+      FillAbort(record, command);
+      next.failure = note;
+      return;
+    case Step::kAbortFencing:
+      ReserveEpoch(view, command);
+      command.update = WithdrawUpdate(record, KeepWithDonors(record, next.wave_epoch));
+      next.failure = note;
+      return;
+    case Step::kRetreat:
+      ReserveEpoch(view, command);
+      command.update = KeepCommittedUpdate(record, next.wave_epoch);
+      next.wave = record.waves_committed - 1;
+      next.undo_requested = true;
+      next.failure = note;
+      return;
+    case Step::kFenceUndo:
+      FillFence(view, command);
+      next.nonce = view.fresh_nonce;
+      return;
+    case Step::kCommitUndo:
+      command.update = WithdrawUpdate(record, GiveToRecipients(record));
+      return;
+    case Step::kAbandonUndo:
+      FillAbandonUndo(record, view, command);
+      next.failure = note;
+      return;
+    case Step::kGiveUp:
+      next.failure = note;
+      return;
+  }
+}
+
+}  // namespace
+
+void AddHistory(MigrationRecord& record, absl::Time time, std::string note) {
+  if (record.history.size() >= kMaxHistory) record.history.erase(record.history.begin() + 1);
+  record.history.push_back({record.stage, record.wave, time, std::move(note)});
+}
+
+PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string note,
+                         const MachineView& view) {
+  PersistCommand command;
+  command.step = step;
+  command.next = record;
+  command.next.revision = record.revision + 1;
+  command.next.stage = FindRule(record.stage, step)->to;
+  command.next.stage_since = view.wall;
+  command.failpoint = FailpointOf(step);
+  FillStep(record, step, note, view, command);
+  if (command.update.has_value()) command.next.final_version = view.head->version().Next();
+  AddHistory(command.next, view.wall, std::move(note));
+  return command;
+}
+
+PersistCommand BuildTouch(const MigrationRecord& record) {
+  PersistCommand command;
+  command.touch = true;
+  command.next = record;
+  command.next.revision = record.revision + 1;
+  command.failpoint = "touch";
+  return command;
+}
+
+}  // namespace warmring

@@ -1,0 +1,90 @@
+#include "migrations/task_list.h"
+
+#include <utility>
+
+#include "migrations/handover.h"
+
+namespace warmring {
+namespace {
+
+using TaskLists = std::map<NodeId, std::vector<Task>>;
+
+template <typename Body>
+Task MakeTask(const MigrationRecord& record, uint32_t wave, Body body) {
+  return {record.id, wave, record.nonce, std::move(body)};
+}
+
+std::string AddressOf(const NodeId& node, const Sessions& sessions) {
+  const auto it = sessions.find(node);
+  if (it == sessions.end() || !it->second.connected) return "";
+  return it->second.transfer_address;
+}
+
+void AddWarmTasks(const MigrationRecord& record, const Sessions& sessions, TaskLists& tasks) {
+  for (const auto& [recipient, moves] : MovesByRecipient(RemainingMoves(record))) {
+    WarmTask warm;
+    warm.limits = record.plan.limits;
+    for (const RangeMove& move : moves) {
+      warm.sources.push_back({move.from, AddressOf(move.from, sessions), move.ranges});
+    }
+    tasks[recipient].push_back(MakeTask(record, 0, std::move(warm)));
+  }
+}
+
+void AddVerifyTasks(const MigrationRecord& record, TaskLists& tasks) {
+  for (const auto& [recipient, unused] : MovesByRecipient(RemainingMoves(record))) {
+    tasks[recipient].push_back(MakeTask(record, 0, VerifyTask{record.plan.strategy.verify_sample}));
+  }
+}
+
+void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
+                      const Sessions& sessions, TaskLists& tasks) {
+  const std::vector<RangeMove> moves = HandoverMoves(record);
+  const Epoch floor(record.wave_epoch.value - 1);
+  for (auto& [donor, ranges] : RangesByDonor(moves)) {
+    tasks[donor].push_back(MakeTask(record, record.wave, FenceTask{ranges, floor}));
+  }
+  for (const auto& [recipient, unused] : MovesByRecipient(moves)) {
+    std::optional<PrepareTask> task = PrepareTaskOf(record, recipient, reports, sessions);
+    if (task.has_value()) {
+      tasks[recipient].push_back(MakeTask(record, record.wave, std::move(*task)));
+    }
+  }
+}
+
+}  // namespace
+
+TaskLists TasksOf(const MigrationRecord& record, const Reports& reports, const Sessions& sessions) {
+  TaskLists tasks;
+  switch (record.stage) {
+    case Stage::kWarming:
+      AddWarmTasks(record, sessions, tasks);
+      break;
+    case Stage::kVerifying:
+      AddWarmTasks(record, sessions, tasks);
+      AddVerifyTasks(record, tasks);
+      break;
+    case Stage::kFencing:
+      AddWarmTasks(record, sessions, tasks);
+      AddHandoverTasks(record, reports, sessions, tasks);
+      break;
+    case Stage::kCommitted:
+      if (!record.abort_requested && !record.undo_requested) {
+        AddWarmTasks(record, sessions, tasks);
+      }
+      break;
+    case Stage::kUndoFencing:
+      AddHandoverTasks(record, reports, sessions, tasks);
+      break;
+    case Stage::kPlanned:
+    case Stage::kSoaking:
+    case Stage::kSucceeded:
+    case Stage::kAborted:
+    case Stage::kRolledBack:
+    case Stage::kFailed:
+      break;
+  }
+  return tasks;
+}
+
+}  // namespace warmring
