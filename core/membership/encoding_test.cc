@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/byte_writer.h"
-#include "core/membership/sample_membership.h"
+#include "core/membership/membership_testing.h"
 #include "tests/support/status_matchers.h"
 
 namespace warmring {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/hashing/key_hash.h"
-#include "core/membership/sample_membership.h"
+#include "core/membership/membership_testing.h"
 #include "tests/support/status_matchers.h"
 
 namespace warmring {
@@ -165,7 +165,9 @@ TEST(MembershipTest, DigestIsEqualExactlyForEqualMemberships) {
       [](D& d) { d.nodes[0].weight_milli = 999; },
       [](D& d) { d.nodes[0].hash_name = "a"; },
       [](D& d) { d.nodes[0].labels["k"] = "v"; },
-      [](D& d) { d.ranges.insert(d.ranges.begin() + 3, {350, 2, Epoch(3)}); },
+      [](D& d) {
+        d.ranges.insert(d.ranges.begin() + 3, {350, 2, Epoch(3)});
+      },
       [](D& d) { d.ranges[2].owner = 1; },
       [](D& d) { d.ranges[2].epoch = Epoch(2); },
       [](D& d) { d.moves.pop_back(); },

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "core/membership/encoding.h"
-#include "core/membership/sample_membership.h"
+#include "core/membership/membership_testing.h"
 #include "tests/support/status_matchers.h"
 
 namespace warmring {
