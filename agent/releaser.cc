@@ -1,0 +1,138 @@
+#include "agent/releaser.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/failpoint.h"
+#include "core/base/status_macros.h"
+#include "core/hashing/key_hash.h"
+#include "spdlog/spdlog.h"
+
+namespace warmring {
+namespace {
+
+constexpr uint32_t kPurgeCount = 500;
+constexpr uint32_t kForgetCount = 256;
+constexpr absl::Duration kRetry = absl::Milliseconds(200);
+
+bool TakesPart(const Membership& membership, const NodeId& node) {
+  return std::any_of(membership.moves().begin(), membership.moves().end(), [&](const Move& move) {
+    return move.from == node || move.to == node;
+  });
+}
+
+}  // namespace
+
+Releaser::Releaser(ReleaserOptions options, CacheEngine* engine)
+    : options_(std::move(options)), engine_(engine), notice_("releasing keys") {
+  pace_.SetRates(options_.purge_keys_per_second, 0);
+  thread_ = std::thread([this] { Run(); });
+}
+
+Releaser::~Releaser() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  thread_.join();
+}
+
+HashRangeSet Releaser::EntitledRanges(const Membership& membership) const {
+  HashRangeSet ranges = membership.OwnedBy(options_.node);
+  for (const Move& move : membership.moves()) {
+    if (move.from == options_.node || move.to == options_.node) ranges = ranges.Union(move.ranges);
+  }
+  return ranges;
+}
+
+void Releaser::OnInstalled(const Membership::Ptr& membership) {
+  const HashRangeSet entitled = EntitledRanges(*membership);
+  const bool member = membership->FindNode(options_.node).has_value();
+  std::lock_guard<std::mutex> lock(mutex_);
+  // What an earlier agent left undone is found by looking once, whatever the first membership is.
+  const bool shrank = known_ ? !entitled.Includes(entitled_) : member;
+  known_ = true;
+  entitled_ = entitled;
+  installed_ = membership;
+  purge_again_ = purge_again_ || shrank;
+  changed_at_ = options_.clock();
+  wake_.notify_all();
+}
+
+void Releaser::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    if (installed_ == nullptr) {
+      wake_.wait(lock);
+      continue;
+    }
+    membership_ = installed_;
+    if (purge_again_ && !purging_) {
+      purge_again_ = false;
+      purging_ = true;
+      purge_cursor_ = purged_ = 0;
+    }
+    const bool forward = TakesPart(*membership_, options_.node) ||
+                         options_.clock() - changed_at_ < options_.forward_after;
+    if (!purging_ && !forward) {
+      wake_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    absl::Status status;
+    if (forward) status = ForwardStep();
+    if (status.ok() && purging_) status = PurgeStep();
+    notice_.Report(status);
+    const absl::Duration delay = status.ok() ? Delay() : kRetry;
+    lock.lock();
+    wake_.wait_for(lock, absl::ToChronoNanoseconds(delay),
+                   [this] { return stopping_ || installed_ != membership_; });
+  }
+}
+
+absl::Duration Releaser::Delay() {
+  if (forget_more_) return absl::ZeroDuration();
+  if (!purging_) return options_.forward_period;
+  return std::clamp(pace_.Wait(options_.clock()), absl::Duration(absl::Milliseconds(1)),
+                    options_.forward_period);
+}
+
+absl::Status Releaser::PurgeStep() {
+  if (pace_.Wait(options_.clock()) > absl::ZeroDuration()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const CacheEngine::Purged purged,
+                   engine_->PurgeLeft(purge_cursor_, kPurgeCount));
+  WARMRING_FP("purge.batch");
+  pace_.Charge(options_.clock(), purged.keys, 0);
+  purge_cursor_ = purged.next;
+  purged_ += purged.keys;
+  if (purge_cursor_ == 0) {
+    purging_ = false;
+    if (purged_ > 0) {
+      spdlog::info("released {} keys that version {} gives to others", purged_,
+                   membership_->version().value);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Releaser::ForwardStep() {
+  ASSIGN_OR_RETURN(const KeyPage page, engine_->ReadForgotten(forget_cursor_, kForgetCount));
+  std::map<std::string, std::vector<std::string>> by_address;
+  for (const std::string& key : page.keys) {
+    const Node& owner = membership_->nodes()[RouteKey(*membership_, key).owner];
+    if (owner.id != options_.node) by_address[owner.address].push_back(key);
+  }
+  for (const auto& [address, keys] : by_address) {
+    RETURN_IF_ERROR(engine_->ForgetAt(address, keys));
+  }
+  forget_cursor_ = page.next;
+  forget_more_ = page.keys.size() >= kForgetCount;
+  return absl::OkStatus();
+}
+
+}  // namespace warmring
