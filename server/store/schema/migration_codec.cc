@@ -1,0 +1,380 @@
+#include "server/store/schema/migration_codec.h"
+
+#include <set>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "fmt/format.h"
+#include "server/store/schema/json.h"
+
+namespace warmring::schema {
+namespace {
+
+constexpr char kWhat[] = "a migration";
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json EncodeDuration(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
+absl::Duration DecodeDuration(const Json& json) { return absl::Nanoseconds(json.get<int64_t>()); }
+
+// A hash_name is bytes, which JSON cannot hold: two hex digits each.
+std::string EncodeBytes(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
+bool DecodeBytes(std::string_view text, std::string& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (text.size() % 2 != 0) return false;
+  for (size_t i = 0; i < text.size(); i += 2) {
+    const size_t high = kDigits.find(text[i]);
+    const size_t low = kDigits.find(text[i + 1]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return false;
+    bytes.push_back(static_cast<char>(high * 16 + low));
+  }
+  return true;
+}
+
+Json EncodeNode(const Node& node) {
+  return {{"id", node.id},           {"hash_name", EncodeBytes(node.hash_name)},
+          {"address", node.address}, {"weight_milli", node.weight_milli},
+          {"zone", node.zone},       {"labels", node.labels}};
+}
+
+bool DecodeNode(const Json& json, Node& node) {
+  node.id = json.at("id").get<std::string>();
+  node.address = json.at("address").get<std::string>();
+  node.weight_milli = json.at("weight_milli").get<uint32_t>();
+  node.zone = json.at("zone").get<std::string>();
+  node.labels = json.at("labels").get<std::map<std::string, std::string>>();
+  return DecodeBytes(json.at("hash_name").get<std::string>(), node.hash_name);
+}
+
+Json EncodeChange(const Change& change) {
+  if (const auto* add = std::get_if<AddNode>(&change)) return {{"add", EncodeNode(add->node)}};
+  return {{"remove", std::get<RemoveNode>(change).node}};
+}
+
+bool DecodeChange(const Json& json, Change& change) {
+  if (json.contains("remove")) {
+    change = RemoveNode{json.at("remove").get<std::string>()};
+    return true;
+  }
+  AddNode add;
+  if (!DecodeNode(json.at("add"), add.node)) return false;
+  change = std::move(add);
+  return true;
+}
+
+Json EncodeStrategy(const Strategy& strategy) {
+  Json json = {{"commit_steps_ppm", strategy.commit_steps_ppm},
+               {"hold", EncodeDuration(strategy.hold)},
+               {"soak", EncodeDuration(strategy.soak)},
+               {"warm_timeout", EncodeDuration(strategy.warm_timeout)},
+               {"await_promotion", strategy.await_promotion},
+               {"verify_sample", strategy.verify_sample},
+               {"verify_max_mismatch", strategy.verify_max_mismatch},
+               {"fence_policy", static_cast<uint32_t>(strategy.fence_policy)}};
+  if (strategy.fence_timeout) json["fence_timeout"] = EncodeDuration(*strategy.fence_timeout);
+  return json;
+}
+
+bool DecodeStrategy(const Json& json, Strategy& strategy) {
+  strategy.commit_steps_ppm = json.at("commit_steps_ppm").get<std::vector<uint32_t>>();
+  strategy.hold = DecodeDuration(json.at("hold"));
+  strategy.soak = DecodeDuration(json.at("soak"));
+  strategy.warm_timeout = DecodeDuration(json.at("warm_timeout"));
+  strategy.await_promotion = json.at("await_promotion").get<bool>();
+  strategy.verify_sample = json.at("verify_sample").get<uint32_t>();
+  strategy.verify_max_mismatch = json.at("verify_max_mismatch").get<uint32_t>();
+  if (json.contains("fence_timeout")) {
+    strategy.fence_timeout = DecodeDuration(json.at("fence_timeout"));
+  }
+  const auto policy = json.at("fence_policy").get<uint32_t>();
+  strategy.fence_policy = static_cast<FencePolicy>(policy);
+  return policy == 1 || policy == 2;
+}
+
+Json EncodePlanPart(const MigrationPlan& plan) {
+  Json changes = Json::array();
+  for (const Change& change : plan.changes) changes.push_back(EncodeChange(change));
+  return {{"name", plan.name},
+          {"reason", plan.reason},
+          {"keyspace", plan.keyspace},
+          {"base_version", plan.base_version.value},
+          {"changes", std::move(changes)},
+          {"strategy", EncodeStrategy(plan.strategy)},
+          {"keys_per_second", plan.limits.keys_per_second},
+          {"bytes_per_second", plan.limits.bytes_per_second}};
+}
+
+bool DecodePlanPart(const Json& json, MigrationPlan& plan) {
+  plan.name = json.at("name").get<std::string>();
+  plan.reason = json.at("reason").get<std::string>();
+  plan.keyspace = json.at("keyspace").get<std::string>();
+  plan.base_version = Version(json.at("base_version").get<uint64_t>());
+  for (const Json& change : json.at("changes")) {
+    plan.changes.emplace_back();
+    if (!DecodeChange(change, plan.changes.back())) return false;
+  }
+  plan.limits.keys_per_second = json.at("keys_per_second").get<uint64_t>();
+  plan.limits.bytes_per_second = json.at("bytes_per_second").get<uint64_t>();
+  return DecodeStrategy(json.at("strategy"), plan.strategy);
+}
+
+Json EncodeShare(const NodeShare& share) {
+  return {{"node", share.node},         {"before", share.before},
+          {"after", share.after},       {"ideal_after", share.ideal_after},
+          {"keys_out", share.keys_out}, {"bytes_out", share.bytes_out}};
+}
+
+NodeShare DecodeShare(const Json& json) {
+  NodeShare share;
+  share.node = json.at("node").get<std::string>();
+  share.before = json.at("before").get<double>();
+  share.after = json.at("after").get<double>();
+  share.ideal_after = json.at("ideal_after").get<double>();
+  share.keys_out = json.at("keys_out").get<uint64_t>();
+  share.bytes_out = json.at("bytes_out").get<uint64_t>();
+  return share;
+}
+
+Json EncodePreviewPart(const Preview& preview) {
+  Json moves = Json::array();
+  for (const PlannedMove& move : preview.moves) {
+    moves.push_back({{"wave", move.wave},
+                     {"from", move.from},
+                     {"to", move.to},
+                     {"ranges", EncodeRanges(move.ranges)}});
+  }
+  Json added = Json::array();
+  for (const Node& node : preview.nodes_added) added.push_back(EncodeNode(node));
+  Json shares = Json::array();
+  for (const NodeShare& share : preview.shares) shares.push_back(EncodeShare(share));
+  return {{"keyspace", preview.keyspace},
+          {"base_version", preview.base_version.value},
+          {"waves", preview.waves},
+          {"moves", std::move(moves)},
+          {"nodes_added", std::move(added)},
+          {"nodes_removed", preview.nodes_removed},
+          {"splits", preview.splits},
+          {"moved_share", preview.moved_share},
+          {"ideal_share", preview.ideal_share},
+          {"modulo_share", preview.modulo_share},
+          {"max_over_mean_before", preview.max_over_mean_before},
+          {"max_over_mean_after", preview.max_over_mean_after},
+          {"shares", std::move(shares)},
+          {"keys_moved", preview.keys_moved},
+          {"bytes_moved", preview.bytes_moved},
+          {"warnings", preview.warnings}};
+}
+
+bool DecodePreviewPart(const Json& json, Preview& preview) {
+  preview.keyspace = json.at("keyspace").get<std::string>();
+  preview.base_version = Version(json.at("base_version").get<uint64_t>());
+  preview.waves = json.at("waves").get<uint32_t>();
+  for (const Json& move : json.at("moves")) {
+    PlannedMove& planned = preview.moves.emplace_back();
+    planned.wave = move.at("wave").get<uint32_t>();
+    planned.from = move.at("from").get<std::string>();
+    planned.to = move.at("to").get<std::string>();
+    if (!DecodeRanges(move.at("ranges").get<std::string>(), planned.ranges)) return false;
+  }
+  for (const Json& node : json.at("nodes_added")) {
+    if (!DecodeNode(node, preview.nodes_added.emplace_back())) return false;
+  }
+  preview.nodes_removed = json.at("nodes_removed").get<std::vector<NodeId>>();
+  preview.splits = json.at("splits").get<std::vector<HashPoint>>();
+  preview.moved_share = json.at("moved_share").get<double>();
+  preview.ideal_share = json.at("ideal_share").get<double>();
+  preview.modulo_share = json.at("modulo_share").get<double>();
+  preview.max_over_mean_before = json.at("max_over_mean_before").get<double>();
+  preview.max_over_mean_after = json.at("max_over_mean_after").get<double>();
+  for (const Json& share : json.at("shares")) preview.shares.push_back(DecodeShare(share));
+  preview.keys_moved = json.at("keys_moved").get<uint64_t>();
+  preview.bytes_moved = json.at("bytes_moved").get<uint64_t>();
+  preview.warnings = json.at("warnings").get<std::vector<std::string>>();
+  return true;
+}
+
+Json EncodeEvidence(const FenceEvidence& evidence) {
+  return {{"donor", evidence.donor},
+          {"kind", static_cast<uint32_t>(evidence.kind)},
+          {"incarnation", evidence.incarnation.ToString()},
+          {"log_id", evidence.log_id},
+          {"watermark", evidence.watermark},
+          {"dirty_complete", evidence.dirty_complete}};
+}
+
+bool DecodeEvidence(const Json& json, FenceEvidence& evidence) {
+  evidence.donor = json.at("donor").get<std::string>();
+  const auto kind = json.at("kind").get<uint32_t>();
+  evidence.kind = static_cast<EvidenceKind>(kind);
+  evidence.log_id = json.at("log_id").get<std::string>();
+  evidence.watermark = json.at("watermark").get<uint64_t>();
+  evidence.dirty_complete = json.at("dirty_complete").get<bool>();
+  return (kind == 1 || kind == 2) && DecodeId(json.at("incarnation"), evidence.incarnation);
+}
+
+// Names of the format, which stay when those for people change.
+std::string EncodeStage(Stage stage) {
+  switch (stage) {
+    case Stage::kPlanned:
+      return "planned";
+    case Stage::kWarming:
+      return "warming";
+    case Stage::kVerifying:
+      return "verifying";
+    case Stage::kFencing:
+      return "fencing";
+    case Stage::kCommitted:
+      return "committed";
+    case Stage::kSoaking:
+      return "soaking";
+    case Stage::kUndoFencing:
+      return "undo-fencing";
+    case Stage::kSucceeded:
+      return "succeeded";
+    case Stage::kAborted:
+      return "aborted";
+    case Stage::kRolledBack:
+      return "rolled-back";
+    case Stage::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+bool DecodeStage(const Json& json, Stage& stage) {
+  const auto name = json.get<std::string>();
+  for (const Stage known : kAllStages) {
+    if (EncodeStage(known) == name) {
+      stage = known;
+      return true;
+    }
+  }
+  return false;
+}
+
+Json EncodeHistory(const StageEntry& entry) {
+  return {{"stage", EncodeStage(entry.stage)},
+          {"wave", entry.wave},
+          {"time", EncodeTime(entry.time)},
+          {"note", entry.note}};
+}
+
+bool DecodeHistory(const Json& json, StageEntry& entry) {
+  entry.wave = json.at("wave").get<uint32_t>();
+  entry.time = DecodeTime(json.at("time"));
+  entry.note = json.at("note").get<std::string>();
+  return DecodeStage(json.at("stage"), entry.stage);
+}
+
+bool DecodeChangingPart(const Json& json, MigrationRecord& record) {
+  record.id = json.at("id").get<std::string>();
+  record.author = json.at("author").get<std::string>();
+  record.created = DecodeTime(json.at("created"));
+  record.revision = json.at("revision").get<uint64_t>();
+  record.wave = json.at("wave").get<uint32_t>();
+  record.waves_committed = json.at("waves_committed").get<uint32_t>();
+  record.wave_epoch = Epoch(json.at("wave_epoch").get<uint64_t>());
+  record.attempt = json.at("attempt").get<uint32_t>();
+  record.paused = json.at("paused").get<bool>();
+  record.awaiting_promotion = json.at("awaiting_promotion").get<bool>();
+  record.abort_requested = json.at("abort_requested").get<bool>();
+  record.undo_requested = json.at("undo_requested").get<bool>();
+  record.prepared_version = Version(json.at("prepared_version").get<uint64_t>());
+  record.final_version = Version(json.at("final_version").get<uint64_t>());
+  record.unclean = json.at("unclean").get<bool>();
+  for (const Json& evidence : json.at("evidence")) {
+    if (!DecodeEvidence(evidence, record.evidence.emplace_back())) return false;
+  }
+  record.verify_compared = json.at("verify_compared").get<uint64_t>();
+  record.verify_mismatched = json.at("verify_mismatched").get<uint64_t>();
+  record.failure = json.at("failure").get<std::string>();
+  for (const Json& entry : json.at("history")) {
+    if (!DecodeHistory(entry, record.history.emplace_back())) return false;
+  }
+  record.stage_since = DecodeTime(json.at("stage_since"));
+  return DecodeId(json.at("nonce"), record.nonce) && DecodeStage(json.at("stage"), record.stage);
+}
+
+absl::Status CheckFormat(std::string_view text) {
+  uint32_t format = 0;
+  RETURN_IF_ERROR(DecodeJson(kWhat, text, [&](const Json& json) {
+    format = json.at("format").get<uint32_t>();
+    return format != 0;
+  }));
+  if (format == kMigrationFormat) return absl::OkStatus();
+  return absl::UnimplementedError(
+      fmt::format("store: {} is in format {}, this server knows {}: run a newer warmringd", kWhat,
+                  format, kMigrationFormat));
+}
+
+}  // namespace
+
+std::string EncodePlan(const MigrationRecord& record) {
+  return Dump({{"format", kMigrationFormat},
+               {"plan", EncodePlanPart(record.plan)},
+               {"preview", EncodePreviewPart(record.preview)}});
+}
+
+std::string EncodeMigration(const MigrationRecord& record, uint64_t plan_pages) {
+  Json evidence = Json::array();
+  for (const FenceEvidence& entry : record.evidence) evidence.push_back(EncodeEvidence(entry));
+  Json history = Json::array();
+  for (const StageEntry& entry : record.history) history.push_back(EncodeHistory(entry));
+  return Dump({{"format", kMigrationFormat},
+               {"plan_pages", plan_pages},
+               {"id", record.id},
+               {"author", record.author},
+               {"created", EncodeTime(record.created)},
+               {"revision", record.revision},
+               {"stage", EncodeStage(record.stage)},
+               {"wave", record.wave},
+               {"waves_committed", record.waves_committed},
+               {"wave_epoch", record.wave_epoch.value},
+               {"nonce", record.nonce.ToString()},
+               {"attempt", record.attempt},
+               {"paused", record.paused},
+               {"awaiting_promotion", record.awaiting_promotion},
+               {"abort_requested", record.abort_requested},
+               {"undo_requested", record.undo_requested},
+               {"prepared_version", record.prepared_version.value},
+               {"final_version", record.final_version.value},
+               {"unclean", record.unclean},
+               {"evidence", std::move(evidence)},
+               {"verify_compared", record.verify_compared},
+               {"verify_mismatched", record.verify_mismatched},
+               {"failure", record.failure},
+               {"history", std::move(history)},
+               {"stage_since", EncodeTime(record.stage_since)}});
+}
+
+absl::StatusOr<uint64_t> PlanPagesOf(std::string_view migration) {
+  RETURN_IF_ERROR(CheckFormat(migration));
+  uint64_t pages = 0;
+  RETURN_IF_ERROR(DecodeJson(kWhat, migration, [&](const Json& json) {
+    pages = json.at("plan_pages").get<uint64_t>();
+    return pages != 0;
+  }));
+  return pages;
+}
+
+absl::StatusOr<MigrationRecord> DecodeMigration(std::string_view migration, std::string_view plan) {
+  RETURN_IF_ERROR(CheckFormat(migration));
+  RETURN_IF_ERROR(CheckFormat(plan));
+  MigrationRecord record;
+  RETURN_IF_ERROR(DecodeJson(kWhat, migration,
+                             [&](const Json& json) { return DecodeChangingPart(json, record); }));
+  RETURN_IF_ERROR(DecodeJson("the plan of a migration", plan, [&](const Json& json) {
+    return DecodePlanPart(json.at("plan"), record.plan) &&
+           DecodePreviewPart(json.at("preview"), record.preview);
+  }));
+  return record;
+}
+
+}  // namespace warmring::schema
