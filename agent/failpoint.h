@@ -1,12 +1,14 @@
 #pragma once
 
 // Named points where a test stops, kills or slows this process. Compiled in only with
-// WARMRING_FAILPOINTS; which of them act is said by the environment variable of the same name:
+// WARMRING_FAILPOINTS; which of them act is said by the environment variable of the same name, in
+// the words of the server's:
 //
-//   WARMRING_FAILPOINTS="fence.after=exit;apply.batch=3*exit;purge.batch=sleep(200)"
+//   WARMRING_FAILPOINTS="fence.after=exit;apply.batch=stop@3;purge.batch=sleep(200)"
 //
-// Actions: off, exit (as by kill -9: code 137, nothing is flushed), abort, sleep(milliseconds);
-// `n*` in front acts on the n-th hit only.
+// Actions: exit ends the process at once with code 137, as kill -9 would; stop suspends it (SIGSTOP);
+// sleep(milliseconds) holds up the thread. @n: only at the nth time that the point is reached
+// (default: the first time). The first time that each point is reached is written to the log.
 
 #ifdef WARMRING_FAILPOINTS
 #include "agent/failpoint_table.h"

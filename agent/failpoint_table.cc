@@ -2,14 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
 
 #include "fmt/format.h"
+#include "spdlog/spdlog.h"
 
 namespace warmring {
 namespace {
@@ -20,17 +23,15 @@ bool ParseNumber(std::string_view text, uint64_t* number) {
 }
 
 bool ParseAction(std::string_view text, FailpointAction* action) {
-  if (const size_t star = text.find('*'); star != std::string_view::npos) {
-    if (!ParseNumber(text.substr(0, star), &action->nth) || action->nth == 0) return false;
-    text.remove_prefix(star + 1);
+  if (const size_t at = text.find('@'); at != std::string_view::npos) {
+    if (!ParseNumber(text.substr(at + 1), &action->nth) || action->nth == 0) return false;
+    text = text.substr(0, at);
   }
   constexpr std::string_view kSleep = "sleep(";
-  if (text == "off") {
-    action->kind = FailpointAction::Kind::kOff;
-  } else if (text == "exit") {
+  if (text == "exit") {
     action->kind = FailpointAction::Kind::kExit;
-  } else if (text == "abort") {
-    action->kind = FailpointAction::Kind::kAbort;
+  } else if (text == "stop") {
+    action->kind = FailpointAction::Kind::kStop;
   } else if (text.starts_with(kSleep) && text.ends_with(')')) {
     action->kind = FailpointAction::Kind::kSleep;
     return ParseNumber(text.substr(kSleep.size(), text.size() - kSleep.size() - 1),
@@ -76,7 +77,7 @@ absl::StatusOr<std::map<std::string, FailpointAction>> ParseFailpoints(std::stri
     if (equals == std::string_view::npos || equals == 0 ||
         !ParseAction(entry.substr(equals + 1), &action)) {
       return absl::InvalidArgumentError(fmt::format(
-          "WARMRING_FAILPOINTS: '{}' is not name=[n*](off|exit|abort|sleep(ms))", entry));
+          "WARMRING_FAILPOINTS: '{}' is not point=exit, stop or sleep(ms), with @n behind it or not", entry));
     }
     actions[std::string(entry.substr(0, equals))] = action;
   }
@@ -86,23 +87,22 @@ absl::StatusOr<std::map<std::string, FailpointAction>> ParseFailpoints(std::stri
 void HitFailpoint(std::string_view name) {
   Table& table = ProcessTable();
   if (table.actions.empty()) return;
-  const auto found = table.actions.find(std::string(name));
-  if (found == table.actions.end()) return;
-  const FailpointAction& action = found->second;
+  uint64_t hit = 0;
   {
     std::lock_guard<std::mutex> lock(table.mutex);
-    const uint64_t hit = ++table.hits[found->first];
-    if (action.nth != 0 && hit != action.nth) return;
+    hit = ++table.hits[std::string(name)];
   }
-  switch (action.kind) {
-    case FailpointAction::Kind::kOff:
-      return;
+  if (hit == 1) spdlog::info("failpoint {} reached", name);
+  const auto found = table.actions.find(std::string(name));
+  if (found == table.actions.end() || hit != found->second.nth) return;
+  switch (found->second.kind) {
     case FailpointAction::Kind::kExit:
       _exit(137);
-    case FailpointAction::Kind::kAbort:
-      std::abort();
+    case FailpointAction::Kind::kStop:
+      raise(SIGSTOP);
+      return;
     case FailpointAction::Kind::kSleep:
-      std::this_thread::sleep_for(std::chrono::milliseconds(action.sleep_ms));
+      std::this_thread::sleep_for(std::chrono::milliseconds(found->second.sleep_ms));
       return;
   }
 }

@@ -12,10 +12,10 @@ namespace warmring {
 
 // What the failpoints of this process do: the text of the environment variable as a value.
 struct FailpointAction {
-  enum class Kind : uint8_t { kOff, kExit, kAbort, kSleep };
-  Kind kind = Kind::kOff;
+  enum class Kind : uint8_t { kExit, kStop, kSleep };
+  Kind kind = Kind::kExit;
   uint64_t sleep_ms = 0;
-  uint64_t nth = 0;  // 0: every hit
+  uint64_t nth = 1;
   friend bool operator==(const FailpointAction&, const FailpointAction&) = default;
 };
 

@@ -11,14 +11,12 @@ namespace {
 using Kind = FailpointAction::Kind;
 
 TEST(FailpointTableTest, ReadsEveryAction) {
-  ASSERT_OK_AND_ASSIGN(
-      const auto actions,
-      ParseFailpoints("fence.after=exit;apply.batch=3*abort;purge.batch=sleep(200);report.sent=off"));
+  ASSERT_OK_AND_ASSIGN(const auto actions,
+                       ParseFailpoints("fence.after=exit;apply.batch=stop@3;purge.batch=sleep(200)"));
   const std::map<std::string, FailpointAction> expected = {
-      {"fence.after", {Kind::kExit, 0, 0}},
-      {"apply.batch", {Kind::kAbort, 0, 3}},
-      {"purge.batch", {Kind::kSleep, 200, 0}},
-      {"report.sent", {Kind::kOff, 0, 0}},
+      {"fence.after", {Kind::kExit, 0, 1}},
+      {"apply.batch", {Kind::kStop, 0, 3}},
+      {"purge.batch", {Kind::kSleep, 200, 1}},
   };
   EXPECT_EQ(actions, expected);
 }
@@ -29,7 +27,7 @@ TEST(FailpointTableTest, NothingIsNothing) {
 }
 
 TEST(FailpointTableTest, RefusesWhatItCannotRead) {
-  for (const char* text : {"fence.after", "=exit", "a=explode", "a=sleep(x)", "a=0*exit", "a=x*exit",
+  for (const char* text : {"fence.after", "=exit", "a=explode", "a=sleep(x)", "a=exit@0", "a=exit@x",
                            "a=sleep(1", "a=exit;b"}) {
     EXPECT_THAT(ParseFailpoints(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
   }
