@@ -1,0 +1,274 @@
+#include "tests/crash/cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "fmt/format.h"
+#include "proto/wire/membership.h"
+#include "proto/wire/status.h"
+#include "tests/support/binary.h"
+#include "tests/support/wait.h"
+
+namespace warmring::crash {
+namespace {
+
+// A call may hang in a stopped server; it is then given up and made again.
+constexpr absl::Duration kCallDeadline = absl::Seconds(2);
+// How long a call is repeated: longer than any stop or restart here.
+constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr uint32_t kPageSize = 1000;
+
+bool MayBeRepeated(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable ||
+         status.code() == absl::StatusCode::kDeadlineExceeded ||
+         status.code() == absl::StatusCode::kCancelled;
+}
+
+// Makes a call until warmringd answers.
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> Call(std::string_view what, Stub& stub,
+                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                              const Request& request) {
+  Response response;
+  absl::Status answer;
+  const absl::Status answered =
+      support::WaitUntilOk(fmt::format("an answer to {}", what), kPatience, [&] {
+        grpc::ClientContext context;
+        context.set_deadline(absl::ToChronoTime(absl::Now() + kCallDeadline));
+        answer = wire::FromGrpcStatus((stub.*method)(&context, request, &response));
+        return MayBeRepeated(answer) ? answer : absl::OkStatus();
+      });
+  if (!answered.ok()) return answered;
+  if (!answer.ok()) return answer;
+  return response;
+}
+
+void SetDuration(absl::Duration duration, google::protobuf::Duration* proto) {
+  proto->set_seconds(absl::ToInt64Seconds(duration));
+  proto->set_nanos(static_cast<int32_t>(
+      absl::ToInt64Nanoseconds(duration - absl::Seconds(absl::ToInt64Seconds(duration)))));
+}
+
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // The server is killed all the time and comes back at once.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+v1::Node NodeProto(const CacheNode& node) {
+  v1::Node proto;
+  proto.set_id(node.id);
+  proto.set_address(node.redis->Address());
+  return proto;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Start(const ClusterOptions& options) {
+  std::unique_ptr<Cluster> cluster(new Cluster(options));
+  RETURN_IF_ERROR(cluster->StartProcesses());
+  RETURN_IF_ERROR(cluster->WaitUntilServing(support::kDefaultWait));
+  return cluster;
+}
+
+absl::Status Cluster::StartProcesses() {
+  support::WarmringdOptions server_options;
+  server_options.lease = options_.lease;
+  ASSIGN_OR_RETURN(server_, support::WarmringdServer::Start(server_options));
+  const auto channel = ChannelTo(server_->Address());
+  keyspaces_ = v1::KeyspaceService::NewStub(channel);
+  migrations_ = v1::MigrationService::NewStub(channel);
+
+  support::RedisServerOptions redis_options;
+  ASSIGN_OR_RETURN(std::string module, support::BinaryPath("warmring-redis.so"));
+  redis_options.modules.push_back({std::move(module), {}});
+  for (size_t i = 0; i < options_.nodes; ++i) {
+    CacheNode node;
+    node.id = fmt::format("node-{}", static_cast<char>('a' + i));
+    ASSIGN_OR_RETURN(node.redis, support::RedisServer::Start(redis_options));
+    nodes_.push_back(std::move(node));
+  }
+  RETURN_IF_ERROR(CreateKeyspace());
+  for (CacheNode& node : nodes_) {
+    support::AgentOptions agent_options;
+    agent_options.server = server_->Address();
+    agent_options.keyspace = options_.keyspace;
+    agent_options.node = node.id;
+    agent_options.redis_port = node.redis->Port();
+    ASSIGN_OR_RETURN(node.agent, support::AgentProcess::Start(agent_options));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Cluster::CreateKeyspace() {
+  v1::CreateKeyspaceRequest request;
+  request.mutable_spec()->set_id(options_.keyspace);
+  request.mutable_spec()->set_directory_bits(KeyspaceSpec::kMinDirectoryBits);
+  for (size_t i = 0; i < options_.members; ++i) *request.add_nodes() = NodeProto(nodes_[i]);
+  request.set_request_id("create");
+  return Call("CreateKeyspace", *keyspaces_, &v1::KeyspaceService::Stub::CreateKeyspace, request)
+      .status();
+}
+
+CacheNode& Cluster::Find(std::string_view id) {
+  return *std::find_if(nodes_.begin(), nodes_.end(),
+                       [id](const CacheNode& node) { return node.id == id; });
+}
+
+absl::Status Cluster::RestartServer(const std::string& failpoints) {
+  server_->Kill9();
+  support::Environment environment;
+  if (!failpoints.empty()) environment.emplace_back("WARMRING_FAILPOINTS", failpoints);
+  return server_->Restart(environment);
+}
+
+absl::Status Cluster::RestartRedis(CacheNode& node) {
+  node.redis->Kill9();
+  return node.redis->Restart();
+}
+
+absl::Status Cluster::RestartAgent(CacheNode& node) {
+  node.agent->Kill9();
+  return node.agent->Restart();
+}
+
+absl::StatusOr<v1::Migration> Cluster::SubmitAdd(const MigrationId& id, const NodeId& node,
+                                                 const MigrationTerms& terms) {
+  v1::MigrationPlan plan;
+  *plan.add_changes()->mutable_add()->mutable_node() = NodeProto(Find(node));
+  return Submit(id, std::move(plan), terms);
+}
+
+absl::StatusOr<v1::Migration> Cluster::SubmitRemove(const MigrationId& id, const NodeId& node,
+                                                    const MigrationTerms& terms) {
+  v1::MigrationPlan plan;
+  plan.add_changes()->mutable_remove()->set_node(node);
+  return Submit(id, std::move(plan), terms);
+}
+
+absl::StatusOr<v1::Migration> Cluster::Submit(const MigrationId& id, v1::MigrationPlan plan,
+                                              const MigrationTerms& terms) {
+  v1::SubmitMigrationRequest request;
+  request.set_migration_id(id);
+  request.set_request_id(id);
+  plan.set_keyspace(options_.keyspace);
+  v1::Strategy& strategy = *plan.mutable_strategy();
+  strategy.add_commit_steps(0.5);
+  strategy.add_commit_steps(1);
+  SetDuration(terms.hold, strategy.mutable_hold());
+  SetDuration(terms.soak, strategy.mutable_soak());
+  SetDuration(terms.fence_timeout, strategy.mutable_fence_timeout());
+  SetDuration(absl::Minutes(2), strategy.mutable_warm_timeout());
+  plan.mutable_limits()->set_keys_per_second(terms.keys_per_second);
+  *request.mutable_plan() = std::move(plan);
+  ASSIGN_OR_RETURN(
+      const v1::SubmitMigrationResponse response,
+      Call("SubmitMigration", *migrations_, &v1::MigrationService::Stub::SubmitMigration, request));
+  return response.migration();
+}
+
+absl::StatusOr<v1::Migration> Cluster::Get(const MigrationId& id) {
+  v1::GetMigrationRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_migration(id);
+  ASSIGN_OR_RETURN(
+      const v1::GetMigrationResponse response,
+      Call("GetMigration", *migrations_, &v1::MigrationService::Stub::GetMigration, request));
+  return response.migration();
+}
+
+absl::Status Cluster::Abort(const MigrationId& id) {
+  v1::AbortMigrationRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_migration(id);
+  request.set_request_id(id + "-abort");
+  const absl::Status status =
+      Call("AbortMigration", *migrations_, &v1::MigrationService::Stub::AbortMigration, request)
+          .status();
+  return absl::IsFailedPrecondition(status) ? absl::OkStatus() : status;
+}
+
+absl::Status Cluster::Undo(const MigrationId& id) {
+  v1::UndoMigrationRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_migration(id);
+  request.set_request_id(id + "-undo");
+  const absl::Status status =
+      Call("UndoMigration", *migrations_, &v1::MigrationService::Stub::UndoMigration, request)
+          .status();
+  return absl::IsFailedPrecondition(status) ? absl::OkStatus() : status;
+}
+
+absl::StatusOr<v1::Migration> Cluster::WaitForMigration(
+    const MigrationId& id, std::string_view what, absl::Duration within,
+    const std::function<bool(const v1::Migration&)>& is_so) {
+  v1::Migration last;
+  RETURN_IF_ERROR(support::WaitUntilOk(fmt::format("{} to be {}", id, what), within, [&] {
+    ASSIGN_OR_RETURN(last, Get(id));
+    return is_so(last) ? absl::OkStatus() : absl::UnavailableError(Describe(last));
+  }));
+  return last;
+}
+
+absl::StatusOr<Membership::Ptr> Cluster::MembershipAt(Version version) {
+  v1::GetMembershipRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_version(version.value);
+  ASSIGN_OR_RETURN(
+      const v1::GetMembershipResponse response,
+      Call("GetMembership", *keyspaces_, &v1::KeyspaceService::Stub::GetMembership, request));
+  return wire::MembershipFromProto(response.membership());
+}
+
+absl::StatusOr<std::vector<Version>> Cluster::Versions() {
+  std::vector<Version> versions;
+  v1::ListVersionsRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_page_size(kPageSize);
+  do {
+    ASSIGN_OR_RETURN(
+        const v1::ListVersionsResponse response,
+        Call("ListVersions", *keyspaces_, &v1::KeyspaceService::Stub::ListVersions, request));
+    for (const v1::VersionInfo& info : response.versions()) {
+      versions.push_back(Version(info.version()));
+    }
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return versions;
+}
+
+absl::Status Cluster::WaitUntilServing(absl::Duration within) {
+  return support::WaitUntilOk("every member to serve", within, [&] {
+    ASSIGN_OR_RETURN(const Membership::Ptr head, MembershipAt());
+    v1::ListNodesRequest request;
+    request.set_keyspace(options_.keyspace);
+    ASSIGN_OR_RETURN(
+        const v1::ListNodesResponse response,
+        Call("ListNodes", *keyspaces_, &v1::KeyspaceService::Stub::ListNodes, request));
+    for (const v1::NodeStatus& node : response.nodes()) {
+      if (!node.connected() || node.lease_remaining_ms() <= 0 ||
+          node.applied_version() < head->version().value) {
+        return absl::UnavailableError(node.ShortDebugString());
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+std::string Describe(const v1::Migration& migration) {
+  std::string text = v1::MigrationState_Name(migration.state());
+  constexpr std::string_view kPrefix = "MIGRATION_STATE_";
+  if (text.starts_with(kPrefix)) text.erase(0, kPrefix.size());
+  text +=
+      fmt::format(" with {} of {} waves committed", migration.waves_committed(), migration.waves());
+  if (!migration.held().empty()) text += "; held: " + migration.held();
+  if (!migration.failure().empty()) text += "; " + migration.failure();
+  return text;
+}
+
+}  // namespace warmring::crash

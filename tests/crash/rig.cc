@@ -1,0 +1,77 @@
+#include "tests/crash/rig.h"
+
+#include "absl/time/time.h"
+#include "core/base/status_macros.h"
+#include "fmt/format.h"
+#include "tests/crash/sdk_cache.h"
+
+namespace warmring::crash {
+namespace {
+
+constexpr size_t kKeys = 300;
+// Upper bounds for a loaded machine under sanitizers.
+constexpr absl::Duration kEndsWithin = absl::Seconds(60);
+constexpr absl::Duration kSettlesWithin = absl::Seconds(30);
+
+}  // namespace
+
+const NodeId& Rig::Guest() {
+  static const NodeId* const guest = new NodeId("node-c");
+  return *guest;
+}
+
+absl::StatusOr<std::unique_ptr<Rig>> Rig::Start() {
+  std::unique_ptr<Rig> rig(new Rig);
+  ASSIGN_OR_RETURN(rig->cluster_, Cluster::Start());
+  rig->ledger_ = std::make_unique<Ledger>(kKeys);
+  rig->audit_ = std::make_unique<Audit>(rig->cluster_.get(), rig->ledger_.get());
+  ASSIGN_OR_RETURN(rig->cache_, StartSdkCache(rig->cluster_->Server().Address(),
+                                              rig->cluster_->Keyspace(), rig->ledger_.get()));
+  rig->traffic_ =
+      std::make_unique<Traffic>(TrafficOptions(), rig->ledger_.get(), rig->cache_.get());
+  RETURN_IF_ERROR(rig->CheckHouse());
+  return rig;
+}
+
+absl::StatusOr<v1::Migration> Rig::SubmitNext(const MigrationId& id, const MigrationTerms& terms) {
+  ASSIGN_OR_RETURN(const Membership::Ptr head, cluster_->MembershipAt());
+  return head->FindNode(Guest()).has_value() ? cluster_->SubmitRemove(id, Guest(), terms)
+                                             : cluster_->SubmitAdd(id, Guest(), terms);
+}
+
+absl::StatusOr<v1::Migration> Rig::AwaitCleanEnd(const MigrationId& id) {
+  ASSIGN_OR_RETURN(v1::Migration ended,
+                   cluster_->WaitForMigration(id, "at its end", kEndsWithin,
+                                              [](const v1::Migration& m) { return m.ended(); }));
+  RETURN_IF_ERROR(CheckHouse());
+  switch (ended.state()) {
+    case v1::MIGRATION_STATE_SUCCEEDED:
+    case v1::MIGRATION_STATE_ABORTED:
+    case v1::MIGRATION_STATE_ROLLED_BACK:
+      return ended;
+    default:
+      return absl::DataLossError(fmt::format("{} ended as {}", id, Describe(ended)));
+  }
+}
+
+absl::Status Rig::CheckHouse() {
+  traffic_->Pause();
+  RETURN_IF_ERROR(traffic_->FirstViolation());
+  RETURN_IF_ERROR(audit_->Run(kSettlesWithin));
+  RETURN_IF_ERROR(traffic_->WriteEachKey(kSettlesWithin));
+  traffic_->Resume();
+  return absl::OkStatus();
+}
+
+std::string Rig::Evidence(const MigrationId& id) {
+  std::string text = fmt::format("traffic: {}\n", traffic_->Summary());
+  const absl::StatusOr<v1::Migration> migration = cluster_->Get(id);
+  text += migration.ok() ? migration->DebugString() : migration.status().ToString();
+  text += fmt::format("\nwarmringd:\n{}\n", cluster_->Server().Server().Latest().LogTail());
+  for (CacheNode& node : cluster_->Nodes()) {
+    text += fmt::format("agent of {}:\n{}\n", node.id, node.agent->Server().Latest().LogTail());
+  }
+  return text;
+}
+
+}  // namespace warmring::crash
