@@ -1,0 +1,52 @@
+#include "server/store/committer.h"
+
+#include <cstdlib>
+#include <memory>
+
+#include "fmt/format.h"
+#include "server/executor/failpoint.h"
+#include "spdlog/spdlog.h"
+
+namespace warmring {
+namespace {
+
+absl::StatusOr<CommitResult> CommitAll(Store& store, const Committer::Request& request) {
+  for (const Batch& batch : request.before) {
+    absl::StatusOr<CommitResult> result = store.Commit(batch);
+    if (!result.ok() || !result->committed) return result;
+  }
+  return store.Commit(request.batch);
+}
+
+}  // namespace
+
+void Committer::Commit(Request request, Executor* reply, std::function<void(CommitResult)> done) {
+  // Shared, because std::function wants to copy what it holds.
+  auto shared = std::make_shared<Request>(std::move(request));
+  strand_->Post([this, shared, reply, done = std::move(done)] {
+    absl::StatusOr<CommitResult> result = CommitAll(*store_, *shared);
+    if (!result.ok()) {
+      on_failure_(result.status());
+      return;
+    }
+    if (result->committed && !shared->failpoint.empty()) {
+      WARMRING_FP(fmt::format("{}.after", shared->failpoint));
+    }
+    reply->Post([done, result = *std::move(result)] { done(result); });
+  });
+}
+
+void Committer::Read(std::function<void(Store&)> read) {
+  strand_->Post([this, read = std::move(read)] { read(*store_); });
+}
+
+void StopAfterStoreFailure(const absl::Status& status) {
+  spdlog::critical(
+      "{}: stopping; free or repair the disk, then start warmringd again: it reads what "
+      "was written and goes on from there",
+      std::string(status.message()));
+  spdlog::default_logger()->flush();
+  std::_Exit(1);
+}
+
+}  // namespace warmring
