@@ -11,7 +11,7 @@ namespace warmring {
 // not come back together. Pure: the randomness comes from the seed. Not
 // thread-safe.
 class Backoff {
-public:
+ public:
   // REQUIRES: 0 < min <= max.
   Backoff(absl::Duration min, absl::Duration max, uint64_t seed)
       : min_(min), max_(max), limit_(min), state_(seed) {}
@@ -20,11 +20,11 @@ public:
   // The next delay starts from `min` again.
   void Reset() { limit_ = min_; }
 
-private:
+ private:
   absl::Duration min_;
   absl::Duration max_;
   absl::Duration limit_;
   uint64_t state_;
 };
 
-} // namespace warmring
+}  // namespace warmring

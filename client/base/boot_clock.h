@@ -19,4 +19,4 @@ Instant BootNow();
 uint64_t RandomSeed();
 Incarnation RandomIncarnation();
 
-} // namespace warmring
+}  // namespace warmring

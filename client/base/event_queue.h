@@ -1,11 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -16,35 +17,31 @@ namespace warmring {
 // What the threads of a driver tell the one thread that decides. Bounded: a
 // producer waits while it is full, which is the back-pressure on the stream
 // that it reads. Thread-safe.
-template <typename Event> class EventQueue {
-public:
+template <typename Event>
+class EventQueue {
+ public:
   explicit EventQueue(size_t capacity) : capacity_(capacity) {}
 
   // Waits for room. After Close, drops the event.
   void Push(Event event) {
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock,
-                  [this] { return events_.size() < capacity_ || closed_; });
-    if (closed_)
-      return;
-    events_.push_back(std::move(event));
+    changed_.wait(lock, [this] { return events_.size() < capacity_ || closed_; });
+    if (closed_) return;
+    events_.push_back(std::make_unique<Event>(std::move(event)));
     changed_.notify_all();
   }
 
-  // The next event, or nothing at `deadline`, after Wake, or once closed.
-  std::optional<Event> PopUntil(Instant deadline, const InstantClock &clock) {
+  // The next event, or null at `deadline`, after Wake, or once closed.
+  std::unique_ptr<Event> PopUntil(Instant deadline, const InstantClock& clock) {
     std::unique_lock<std::mutex> lock(mutex_);
     while (events_.empty() && !woken_ && !closed_) {
       const absl::Duration left = deadline - clock();
-      if (left <= absl::ZeroDuration())
-        return std::nullopt;
-      changed_.wait_for(
-          lock, absl::ToChronoNanoseconds(std::min(left, absl::Minutes(1))));
+      if (left <= absl::ZeroDuration()) return nullptr;
+      changed_.wait_for(lock, absl::ToChronoNanoseconds(std::min(left, absl::Minutes(1))));
     }
     woken_ = false;
-    if (events_.empty() || closed_)
-      return std::nullopt;
-    Event event = std::move(events_.front());
+    if (events_.empty() || closed_) return nullptr;
+    std::unique_ptr<Event> event = std::move(events_.front());
     events_.pop_front();
     changed_.notify_all();
     return event;
@@ -73,13 +70,13 @@ public:
     return events_.empty();
   }
 
-private:
+ private:
   const size_t capacity_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Event> events_; // guarded by mutex_
-  bool woken_ = false;       // guarded by mutex_
-  bool closed_ = false;      // guarded by mutex_
+  std::deque<std::unique_ptr<Event>> events_;  // guarded by mutex_
+  bool woken_ = false;                         // guarded by mutex_
+  bool closed_ = false;                        // guarded by mutex_
 };
 
-} // namespace warmring
+}  // namespace warmring

@@ -13,4 +13,4 @@ using WarningSink = std::function<void(std::string_view)>;
 // Null: standard error again.
 void SetWarningSink(WarningSink sink);
 
-} // namespace warmring
+}  // namespace warmring

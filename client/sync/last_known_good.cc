@@ -18,103 +18,86 @@ namespace {
 
 constexpr off_t kMaxBytes = off_t{1} << 30;
 
-absl::Status SystemError(std::string_view what, const std::string &path) {
+absl::Status SystemError(std::string_view what, const std::string& path) {
   return absl::UnavailableError(
       fmt::format("cache file {}: {}: {}", path, what, std::strerror(errno)));
 }
 
 class File {
-public:
-  File(const std::string &path, int flags)
-      : descriptor_(open(path.c_str(), flags, 0600)) {}
+ public:
+  File(const std::string& path, int flags) : descriptor_(open(path.c_str(), flags, 0600)) {}
   ~File() {
-    if (descriptor_ >= 0)
-      close(descriptor_);
+    if (descriptor_ >= 0) close(descriptor_);
   }
-  File(const File &) = delete;
-  File &operator=(const File &) = delete;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
   bool ok() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
 
-private:
+ private:
   int descriptor_;
 };
 
-absl::Status WriteAll(const File &file, std::string_view bytes,
-                      const std::string &path) {
+absl::Status WriteAll(const File& file, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t written = write(file.get(), bytes.data(), bytes.size());
     if (written < 0) {
-      if (errno == EINTR)
-        continue;
+      if (errno == EINTR) continue;
       return SystemError("write", path);
     }
     bytes.remove_prefix(static_cast<size_t>(written));
   }
-  if (fsync(file.get()) != 0)
-    return SystemError("fsync", path);
+  if (fsync(file.get()) != 0) return SystemError("fsync", path);
   return absl::OkStatus();
 }
 
-std::string DirectoryOf(const std::string &path) {
+std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
-  if (slash == std::string::npos)
-    return ".";
+  if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-absl::StatusOr<std::string> ReadAll(const std::string &path) {
+absl::StatusOr<std::string> ReadAll(const std::string& path) {
   const File file(path, O_RDONLY | O_CLOEXEC);
   if (!file.ok()) {
-    if (errno == ENOENT)
-      return absl::NotFoundError(fmt::format("cache file {}: none yet", path));
+    if (errno == ENOENT) return absl::NotFoundError(fmt::format("cache file {}: none yet", path));
     return SystemError("open", path);
   }
   struct stat info {};
-  if (fstat(file.get(), &info) != 0)
-    return SystemError("stat", path);
+  if (fstat(file.get(), &info) != 0) return SystemError("stat", path);
   if (!S_ISREG(info.st_mode) || info.st_size > kMaxBytes) {
-    return absl::DataLossError(
-        fmt::format("cache file {}: not a file of this library", path));
+    return absl::DataLossError(fmt::format("cache file {}: not a file of this library", path));
   }
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t got =
-        read(file.get(), bytes.data() + done, bytes.size() - done);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return SystemError("read", path);
-    if (got == 0)
-      break;
+    const ssize_t got = read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemError("read", path);
+    if (got == 0) break;
     done += static_cast<size_t>(got);
   }
   bytes.resize(done);
   return bytes;
 }
 
-} // namespace
+}  // namespace
 
-absl::Status LastKnownGood::Write(const Membership &membership) const {
+absl::Status LastKnownGood::Write(const Membership& membership) const {
   const std::string temporary = path_ + ".tmp";
   {
     const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-    if (!file.ok())
-      return SystemError("create", temporary);
+    if (!file.ok()) return SystemError("create", temporary);
     RETURN_IF_ERROR(WriteAll(file, SealMembership(membership), temporary));
   }
-  if (std::rename(temporary.c_str(), path_.c_str()) != 0)
-    return SystemError("rename to", path_);
+  if (std::rename(temporary.c_str(), path_.c_str()) != 0) return SystemError("rename to", path_);
   const std::string directory = DirectoryOf(path_);
   const File handle(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (!handle.ok() || fsync(handle.get()) != 0)
-    return SystemError("fsync", directory);
+  if (!handle.ok() || fsync(handle.get()) != 0) return SystemError("fsync", directory);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Membership::Ptr>
-LastKnownGood::Read(const KeyspaceId &keyspace) const {
+absl::StatusOr<Membership::Ptr> LastKnownGood::Read(const KeyspaceId& keyspace) const {
   ASSIGN_OR_RETURN(const std::string bytes, ReadAll(path_));
   ASSIGN_OR_RETURN(Membership::Ptr membership, UnsealMembership(bytes));
   if (membership->spec().id != keyspace) {
@@ -127,4 +110,4 @@ LastKnownGood::Read(const KeyspaceId &keyspace) const {
   return membership;
 }
 
-} // namespace warmring
+}  // namespace warmring

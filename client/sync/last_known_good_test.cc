@@ -6,9 +6,9 @@
 #include <iterator>
 
 #include "client/base/membership_testing.h"
+#include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "gtest/gtest.h"
 
 // The file brings back exactly the membership that was written, and nothing
 // else is taken for one.
@@ -22,7 +22,7 @@ using client_testing::NextVersion;
 using client_testing::TwoNodes;
 
 class LastKnownGoodTest : public testing::Test {
-protected:
+ protected:
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(dir_, support::TempDir::Create("lkg"));
     path_ = dir_->File("membership");
@@ -33,8 +33,7 @@ protected:
     return {std::istreambuf_iterator<char>(in), {}};
   }
   void SetBytes(std::string_view bytes) const {
-    std::ofstream(path_, std::ios::binary)
-        .write(bytes.data(), std::ssize(bytes));
+    std::ofstream(path_, std::ios::binary).write(bytes.data(), std::ssize(bytes));
   }
 
   std::unique_ptr<support::TempDir> dir_;
@@ -55,8 +54,7 @@ TEST_F(LastKnownGoodTest, BringsBackWhatWasWrittenLast) {
 }
 
 TEST_F(LastKnownGoodTest, AMissingFileIsNotFound) {
-  EXPECT_THAT(LastKnownGood(path_).Read(kKeyspace),
-              StatusIs(absl::StatusCode::kNotFound, path_));
+  EXPECT_THAT(LastKnownGood(path_).Read(kKeyspace), StatusIs(absl::StatusCode::kNotFound, path_));
 }
 
 TEST_F(LastKnownGoodTest, AFileOfAnotherKeyspaceIsRefusedByName) {
@@ -87,9 +85,8 @@ TEST_F(LastKnownGoodTest, ADirectoryThatIsNotThereIsNamed) {
   const LastKnownGood file(dir_->File("none/membership"));
   EXPECT_THAT(file.Write(*MakeMembership(TwoNodes())),
               StatusIs(absl::StatusCode::kUnavailable, "none/membership"));
-  EXPECT_THAT(LastKnownGood(dir_->Path()).Read(kKeyspace),
-              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(LastKnownGood(dir_->Path()).Read(kKeyspace), StatusIs(absl::StatusCode::kDataLoss));
 }
 
-} // namespace
-} // namespace warmring
+}  // namespace
+}  // namespace warmring

@@ -4,15 +4,15 @@
 #include <thread>
 
 #include "client/base/membership_testing.h"
+#include "client/base/scripted_server_testing.h"
 #include "client/base/warning.h"
 #include "client/sync/last_known_good.h"
 #include "client/sync/membership_watch_driver.h"
-#include "client/sync/scripted_watch_testing.h"
 #include "core/membership/encoding.h"
+#include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/wait.h"
-#include "gtest/gtest.h"
 
 // The driver around the machine: threads, waiting callers, the file, and an end
 // that never hangs.
@@ -24,13 +24,25 @@ using client_testing::kKeyspace;
 using client_testing::MakeDelta;
 using client_testing::MakeMembership;
 using client_testing::NextVersion;
-using client_testing::ScriptedWatch;
 using client_testing::TwoNodes;
 using support::kDefaultWait;
 using support::WaitFor;
 
+using ScriptedWatch = client_testing::ScriptedServer<WatchStream, WatchRequest, WatchMessage>;
+
+class ScriptedTransport final : public WatchTransport {
+ public:
+  explicit ScriptedTransport(ScriptedWatch* server) : server_(server) {}
+  std::unique_ptr<WatchStream> Open(const std::string& endpoint) override {
+    return std::make_unique<ScriptedWatch::StreamImpl>(server_->NewStream(endpoint));
+  }
+
+ private:
+  ScriptedWatch* const server_;
+};
+
 class MembershipWatchTest : public testing::Test {
-protected:
+ protected:
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(dir_, support::TempDir::Create("watch"));
     options_.keyspace = kKeyspace;
@@ -42,13 +54,11 @@ protected:
 
   std::unique_ptr<MembershipWatch> Start() {
     WatchSeams seams;
-    seams.transport = server_.Transport();
-    seams.decode = [](std::string_view bytes) {
-      return DecodeMembership(bytes);
-    };
+    seams.transport = std::make_unique<ScriptedTransport>(&server_);
+    seams.decode = [](std::string_view bytes) { return DecodeMembership(bytes); };
     return client_testing::Must(StartWatch(
         options_,
-        [this](const Membership::Ptr &membership) {
+        [this](const Membership::Ptr& membership) {
           const std::lock_guard<std::mutex> lock(mutex_);
           heard_.push_back(membership->version().value);
         },
@@ -61,14 +71,12 @@ protected:
   // The newest stream, once the driver has subscribed on it.
   ScriptedWatch::Stream Subscribed(size_t count = 1) {
     EXPECT_OK(WaitFor("a subscription", kDefaultWait, [&] {
-      return server_.Opened() >= count &&
-             !ScriptedWatch::Sent(server_.Latest()).empty();
+      return server_.Opened() >= count && !ScriptedWatch::Sent(server_.Latest()).empty();
     }));
     return server_.Latest();
   }
-  static WatchMessage Whole(const Membership &membership) {
-    return SnapshotPiece{membership.version(), 0, 1,
-                         EncodeMembership(membership.data())};
+  static WatchMessage Whole(const Membership& membership) {
+    return SnapshotPiece{membership.version(), 0, 1, EncodeMembership(membership.data())};
   }
 
   std::unique_ptr<support::TempDir> dir_;
@@ -78,8 +86,7 @@ protected:
   std::vector<uint64_t> heard_;
 };
 
-TEST_F(MembershipWatchTest,
-       FollowsVersionsAcknowledgesAndTellsTheListenerInOrder) {
+TEST_F(MembershipWatchTest, FollowsVersionsAcknowledgesAndTellsTheListenerInOrder) {
   const auto watch = Start();
   EXPECT_EQ(watch->Current(), nullptr);
   EXPECT_EQ(watch->Staleness(), absl::InfiniteDuration());
@@ -90,13 +97,11 @@ TEST_F(MembershipWatchTest,
   ASSERT_OK(watch->WaitForVersion(Version(2), kDefaultWait));
   EXPECT_EQ(watch->Current()->version(), Version(2));
   ScriptedWatch::Send(stream, WatchProgress{Version(2), 9});
-  ASSERT_OK(WaitFor("progress", kDefaultWait,
-                    [&] { return watch->Watchers() == 9; }));
+  ASSERT_OK(WaitFor("progress", kDefaultWait, [&] { return watch->Watchers() == 9; }));
   EXPECT_OK(watch->ConnectionStatus());
   EXPECT_LT(watch->Staleness(), absl::Minutes(1));
   EXPECT_EQ(Heard(), (std::vector<uint64_t>{1, 2}));
-  const std::vector<WatchRequest> want = {WatchSubscribe{},
-                                          WatchAcknowledge{Version(1)},
+  const std::vector<WatchRequest> want = {WatchSubscribe{}, WatchAcknowledge{Version(1)},
                                           WatchAcknowledge{Version(2)}};
   EXPECT_EQ(ScriptedWatch::Sent(stream), want);
 }
@@ -109,14 +114,12 @@ TEST_F(MembershipWatchTest, ReconnectsInTurnAndResumes) {
   ASSERT_OK(watch->WaitForVersion(Version(1), kDefaultWait));
   server_.Refuse(true);
   ScriptedWatch::End(stream, absl::UnavailableError("going down"));
-  ASSERT_OK(WaitFor("two failures", kDefaultWait,
-                    [&] { return server_.Opened() >= 3; }));
+  ASSERT_OK(WaitFor("two failures", kDefaultWait, [&] { return server_.Opened() >= 3; }));
   EXPECT_EQ(watch->Current()->version(), Version(1));
   server_.Refuse(false);
   const size_t before = server_.Opened();
   const auto again = Subscribed(before + 1);
-  const std::vector<WatchRequest> resumes = {
-      WatchSubscribe{first->history(), Version(1)}};
+  const std::vector<WatchRequest> resumes = {WatchSubscribe{first->history(), Version(1)}};
   EXPECT_EQ(ScriptedWatch::Sent(again), resumes);
   const std::vector<std::string> endpoints = server_.Endpoints();
   EXPECT_EQ(endpoints[0], "127.0.0.1:1");
@@ -127,16 +130,13 @@ TEST_F(MembershipWatchTest, ReconnectsInTurnAndResumes) {
 TEST_F(MembershipWatchTest, WaitingForAVersionThatDoesNotComeSaysWhy) {
   server_.Refuse(true);
   const auto watch = Start();
-  ASSERT_OK(WaitFor("a refusal", kDefaultWait,
-                    [&] { return server_.Opened() >= 2; }));
-  EXPECT_THAT(
-      watch->WaitForVersion(Version(7), absl::Milliseconds(1)),
-      StatusIs(absl::StatusCode::kDeadlineExceeded, "connection refused"));
+  ASSERT_OK(WaitFor("a refusal", kDefaultWait, [&] { return server_.Opened() >= 2; }));
+  EXPECT_THAT(watch->WaitForVersion(Version(7), absl::Milliseconds(1)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, "connection refused"));
 }
 
 TEST_F(MembershipWatchTest, StartsFromTheFileWhileEveryServerIsDown) {
-  const Membership::Ptr third =
-      NextVersion(*NextVersion(*MakeMembership(TwoNodes())));
+  const Membership::Ptr third = NextVersion(*NextVersion(*MakeMembership(TwoNodes())));
   ASSERT_OK(LastKnownGood(options_.cache_file).Write(*third));
   server_.Refuse(true);
   const auto watch = Start();
@@ -147,8 +147,7 @@ TEST_F(MembershipWatchTest, StartsFromTheFileWhileEveryServerIsDown) {
 
 TEST_F(MembershipWatchTest, WritesTheFileAtANewVersion) {
   const auto watch = Start();
-  ScriptedWatch::Send(Subscribed(),
-                      Whole(*MakeMembership(TwoNodes(), Version(5))));
+  ScriptedWatch::Send(Subscribed(), Whole(*MakeMembership(TwoNodes(), Version(5))));
   ASSERT_OK(WaitFor("the file", kDefaultWait, [&] {
     const auto read = LastKnownGood(options_.cache_file).Read(kKeyspace);
     return read.ok() && (*read)->version() == Version(5);
@@ -160,8 +159,8 @@ TEST_F(MembershipWatchTest, ACorruptFileIsWarnedAboutAndAForeignOneIsRefused) {
   SetWarningSink([&](std::string_view text) { warning = text; });
   MembershipData foreign = client_testing::MakeData(TwoNodes());
   foreign.spec.id = "carts";
-  ASSERT_OK(LastKnownGood(options_.cache_file)
-                .Write(*client_testing::Must(Membership::Create(foreign))));
+  ASSERT_OK(
+      LastKnownGood(options_.cache_file).Write(*client_testing::Must(Membership::Create(foreign))));
   EXPECT_THAT(MembershipWatch::Start(options_),
               StatusIs(absl::StatusCode::kInvalidArgument, "carts"));
   options_.cache_file = dir_->Path();
@@ -190,8 +189,7 @@ TEST_F(MembershipWatchTest, EndsAtAnyMomentAlsoUnderAFlood) {
     const auto watch = Start();
     if (round % 2 == 0) {
       const auto stream = Subscribed(before + 1);
-      for (int i = 0; i < 100; ++i)
-        ScriptedWatch::Send(stream, WatchProgress{Version(1), 1});
+      for (int i = 0; i < 100; ++i) ScriptedWatch::Send(stream, WatchProgress{Version(1), 1});
     }
   }
 }
@@ -202,10 +200,9 @@ TEST_F(MembershipWatchTest, TheRealTransportReportsADeadServer) {
   ASSERT_OK_AND_ASSIGN(const auto watch, MembershipWatch::Start(options_));
   ASSERT_OK(WaitFor("the trouble", kDefaultWait, [&] {
     const absl::Status status = watch->ConnectionStatus();
-    return absl::IsUnavailable(status) &&
-           status.message() != "not connected yet";
+    return absl::IsUnavailable(status) && status.message() != "not connected yet";
   }));
 }
 
-} // namespace
-} // namespace warmring
+}  // namespace
+}  // namespace warmring

@@ -13,37 +13,33 @@
 namespace warmring {
 namespace {
 
-WatchMessage FromProto(const v1::WatchMembershipResponse &response) {
+WatchMessage FromProto(const v1::WatchMembershipResponse& response) {
   switch (response.response_case()) {
-  case v1::WatchMembershipResponse::kSnapshot: {
-    const v1::SnapshotChunk &chunk = response.snapshot();
-    return SnapshotPiece{Version(chunk.version()), chunk.index(), chunk.count(),
-                         chunk.data()};
+    case v1::WatchMembershipResponse::kSnapshot: {
+      const v1::SnapshotChunk& chunk = response.snapshot();
+      return SnapshotPiece{Version(chunk.version()), chunk.index(), chunk.count(), chunk.data()};
+    }
+    case v1::WatchMembershipResponse::kDelta: {
+      absl::StatusOr<Delta> delta = wire::DeltaFromProto(response.delta());
+      if (!delta.ok()) return WatchGarbage{delta.status()};
+      return *std::move(delta);
+    }
+    case v1::WatchMembershipResponse::kProgress:
+      return WatchProgress{Version(response.progress().version()), response.progress().watchers()};
+    case v1::WatchMembershipResponse::kError:
+      return WatchRefusal{response.error().reason(), response.error().message()};
+    case v1::WatchMembershipResponse::RESPONSE_NOT_SET:
+      break;
   }
-  case v1::WatchMembershipResponse::kDelta: {
-    absl::StatusOr<Delta> delta = wire::DeltaFromProto(response.delta());
-    if (!delta.ok())
-      return WatchGarbage{delta.status()};
-    return *std::move(delta);
-  }
-  case v1::WatchMembershipResponse::kProgress:
-    return WatchProgress{Version(response.progress().version()),
-                         response.progress().watchers()};
-  case v1::WatchMembershipResponse::kError:
-    return WatchRefusal{response.error().reason(), response.error().message()};
-  case v1::WatchMembershipResponse::RESPONSE_NOT_SET:
-    break;
-  }
-  return WatchGarbage{
-      absl::InvalidArgumentError("a watch message without content")};
+  return WatchGarbage{absl::InvalidArgumentError("a watch message without content")};
 }
 
 class GrpcWatchStream final : public WatchStream {
-public:
-  GrpcWatchStream(const std::string &endpoint, KeyspaceId keyspace,
-                  std::string client_name)
+ public:
+  GrpcWatchStream(const std::string& endpoint, KeyspaceId keyspace, std::string client_name)
       : stub_(v1::WatchService::NewStub(MakeChannel(endpoint))),
-        keyspace_(std::move(keyspace)), client_name_(std::move(client_name)) {}
+        keyspace_(std::move(keyspace)),
+        client_name_(std::move(client_name)) {}
 
   // The start of a synchronous stream waits for the connection; what goes wrong
   // there shows in the first read.
@@ -52,10 +48,10 @@ public:
     return true;
   }
 
-  bool Write(const WatchRequest &request) override {
+  bool Write(const WatchRequest& request) override {
     v1::WatchMembershipRequest proto;
-    if (const auto *subscribe = std::get_if<WatchSubscribe>(&request)) {
-      v1::Subscribe *out = proto.mutable_subscribe();
+    if (const auto* subscribe = std::get_if<WatchSubscribe>(&request)) {
+      v1::Subscribe* out = proto.mutable_subscribe();
       out->set_keyspace(keyspace_);
       out->set_client_name(client_name_);
       if (subscribe->version.value != 0) {
@@ -63,7 +59,7 @@ public:
         out->set_version(subscribe->version.value);
       }
     } else {
-      v1::Acknowledge *out = proto.mutable_acknowledge();
+      v1::Acknowledge* out = proto.mutable_acknowledge();
       out->set_keyspace(keyspace_);
       out->set_version(std::get<WatchAcknowledge>(request).version.value);
     }
@@ -81,52 +77,47 @@ public:
     return std::nullopt;
   }
 
-  absl::Status Finish() override {
-    return wire::FromGrpcStatus(stream_->Finish());
-  }
+  absl::Status Finish() override { return wire::FromGrpcStatus(stream_->Finish()); }
 
   void Cancel() override { context_.TryCancel(); }
 
-private:
+ private:
   const std::unique_ptr<v1::WatchService::Stub> stub_;
   const KeyspaceId keyspace_;
   const std::string client_name_;
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::WatchMembershipRequest,
-                                           v1::WatchMembershipResponse>>
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WatchMembershipRequest, v1::WatchMembershipResponse>>
       stream_;
 };
 
 class GrpcWatchTransport final : public WatchTransport {
-public:
+ public:
   GrpcWatchTransport(KeyspaceId keyspace, std::string client_name)
       : keyspace_(std::move(keyspace)), client_name_(std::move(client_name)) {}
-  std::unique_ptr<WatchStream> Open(const std::string &endpoint) override {
+  std::unique_ptr<WatchStream> Open(const std::string& endpoint) override {
     return std::make_unique<GrpcWatchStream>(endpoint, keyspace_, client_name_);
   }
 
-private:
+ private:
   const KeyspaceId keyspace_;
   const std::string client_name_;
 };
 
-} // namespace
+}  // namespace
 
-std::unique_ptr<WatchTransport>
-MakeGrpcWatchTransport(KeyspaceId keyspace, std::string client_name) {
-  return std::make_unique<GrpcWatchTransport>(std::move(keyspace),
-                                              std::move(client_name));
+std::unique_ptr<WatchTransport> MakeGrpcWatchTransport(KeyspaceId keyspace,
+                                                       std::string client_name) {
+  return std::make_unique<GrpcWatchTransport>(std::move(keyspace), std::move(client_name));
 }
 
 SnapshotDecoder ProtoSnapshotDecoder() {
   return [](std::string_view bytes) -> absl::StatusOr<Membership::Ptr> {
     v1::Membership proto;
     if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-      return absl::InvalidArgumentError(
-          "the snapshot is no serialised membership");
+      return absl::InvalidArgumentError("the snapshot is no serialised membership");
     }
     return wire::MembershipFromProto(proto);
   };
 }
 
-} // namespace warmring
+}  // namespace warmring

@@ -9,25 +9,26 @@
 #include <utility>
 #include <vector>
 
-#include "client/sync/watch_transport.h"
+#include "absl/status/status.h"
 
 namespace warmring::client_testing {
 
-// A watch server that a test plays: it sees each stream that the driver opens,
-// what was sent up, and says what comes down. Thread-safe.
-class ScriptedWatch {
-public:
-  // What the driver's streams share with the test.
+// A server that a test plays: it sees each stream that a driver opens, what was sent up, and says
+// what comes down. `Base` is the interface of one stream. Thread-safe.
+template <typename Base, typename Up, typename Down>
+class ScriptedServer {
+ public:
+  // What a stream of the driver shares with the test.
   struct StreamState {
     std::mutex mutex;
     std::condition_variable changed;
     std::string endpoint;
     bool refuse = false;
     bool ended = false;
-    absl::Status why = absl::OkStatus();
-    std::deque<WatchMessage> down;
-    std::vector<WatchRequest> up;
     bool cancelled = false;
+    absl::Status why = absl::OkStatus();
+    std::deque<Down> down;
+    std::vector<Up> up;
   };
   using Stream = std::shared_ptr<StreamState>;
 
@@ -48,63 +49,62 @@ public:
   std::vector<std::string> Endpoints() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<std::string> endpoints;
-    for (const Stream &stream : streams_)
-      endpoints.push_back(stream->endpoint);
+    for (const Stream& stream : streams_) endpoints.push_back(stream->endpoint);
     return endpoints;
   }
 
-  static void Send(const Stream &stream, WatchMessage message) {
+  static void Send(const Stream& stream, Down message) {
     const std::lock_guard<std::mutex> lock(stream->mutex);
     stream->down.push_back(std::move(message));
     stream->changed.notify_all();
   }
-  static void End(const Stream &stream, absl::Status why) {
+  static void End(const Stream& stream, absl::Status why) {
     const std::lock_guard<std::mutex> lock(stream->mutex);
     stream->ended = true;
     stream->why = std::move(why);
     stream->changed.notify_all();
   }
-  static std::vector<WatchRequest> Sent(const Stream &stream) {
+  static std::vector<Up> Sent(const Stream& stream) {
     const std::lock_guard<std::mutex> lock(stream->mutex);
     return stream->up;
   }
 
-  std::unique_ptr<WatchTransport> Transport() {
-    return std::make_unique<TransportImpl>(this);
+  // The driver opens one.
+  Stream NewStream(const std::string& endpoint) {
+    auto state = std::make_shared<StreamState>();
+    state->endpoint = endpoint;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    state->refuse = refuse_;
+    streams_.push_back(state);
+    return state;
   }
 
-private:
-  class StreamImpl final : public WatchStream {
-  public:
+  class StreamImpl : public Base {
+   public:
     explicit StreamImpl(Stream state) : state_(std::move(state)) {}
     bool Start() override {
       const std::lock_guard<std::mutex> lock(state_->mutex);
       return !state_->refuse;
     }
-    bool Write(const WatchRequest &request) override {
+    bool Write(const Up& request) override {
       const std::lock_guard<std::mutex> lock(state_->mutex);
-      if (state_->ended || state_->cancelled)
-        return false;
+      if (state_->ended || state_->cancelled) return false;
       state_->up.push_back(request);
       return true;
     }
-    std::optional<WatchMessage> Read() override {
+    std::optional<Down> Read() override {
       std::unique_lock<std::mutex> lock(state_->mutex);
-      state_->changed.wait(lock, [this] {
-        return !state_->down.empty() || state_->ended || state_->cancelled;
-      });
-      if (state_->cancelled || state_->down.empty())
-        return std::nullopt;
-      WatchMessage message = std::move(state_->down.front());
+      state_->changed.wait(
+          lock, [this] { return !state_->down.empty() || state_->ended || state_->cancelled; });
+      if (state_->cancelled || state_->down.empty()) return std::nullopt;
+      Down message = std::move(state_->down.front());
       state_->down.pop_front();
       return message;
     }
     absl::Status Finish() override {
       const std::lock_guard<std::mutex> lock(state_->mutex);
-      if (state_->refuse)
-        return absl::UnavailableError("connection refused");
-      return state_->cancelled ? absl::CancelledError("cancelled")
-                               : state_->why;
+      if (state_->refuse) return absl::UnavailableError("connection refused");
+      return state_->cancelled ? absl::CancelledError("cancelled") : state_->why;
     }
     void Cancel() override {
       const std::lock_guard<std::mutex> lock(state_->mutex);
@@ -112,29 +112,14 @@ private:
       state_->changed.notify_all();
     }
 
-  private:
+   private:
     const Stream state_;
   };
 
-  class TransportImpl final : public WatchTransport {
-  public:
-    explicit TransportImpl(ScriptedWatch *owner) : owner_(owner) {}
-    std::unique_ptr<WatchStream> Open(const std::string &endpoint) override {
-      auto state = std::make_shared<StreamState>();
-      state->endpoint = endpoint;
-      const std::lock_guard<std::mutex> lock(owner_->mutex_);
-      state->refuse = owner_->refuse_;
-      owner_->streams_.push_back(state);
-      return std::make_unique<StreamImpl>(state);
-    }
-
-  private:
-    ScriptedWatch *const owner_;
-  };
-
+ private:
   mutable std::mutex mutex_;
-  bool refuse_ = false;         // guarded by mutex_
-  std::vector<Stream> streams_; // guarded by mutex_
+  bool refuse_ = false;          // guarded by mutex_
+  std::vector<Stream> streams_;  // guarded by mutex_
 };
 
-} // namespace warmring::client_testing
+}  // namespace warmring::client_testing
