@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "absl/strings/str_join.h"
+#include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
 
@@ -36,21 +37,29 @@ absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan) 
                     Printable(plan.keyspace), spec.id));
   }
   if (spec.replication > 1) {
-    return absl::FailedPreconditionError(
-        fmt::format("keyspace '{}' has replication {}: moving replicas is not possible yet, since "
-                    "promoting one "
-                    "to owner is not built; use a keyspace with replication 1",
-                    spec.id, spec.replication));
+    return WithReason(absl::FailedPreconditionError(fmt::format(
+                          "keyspace '{}' has replication {}: moving replicas is not possible yet, "
+                          "since promoting "
+                          "one to owner is not built; use a keyspace with replication 1",
+                          spec.id, spec.replication)),
+                      "UNSUPPORTED", {{"replication", std::to_string(spec.replication)}});
   }
   if (!membership.moves().empty()) {
-    return absl::AbortedError(fmt::format(
-        "migration '{}' is under way in keyspace '{}': wait for its end, abort it or undo it first",
-        membership.moves().front().migration, spec.id));
+    const MigrationId& other = membership.moves().front().migration;
+    return WithReason(
+        absl::AbortedError(fmt::format("migration '{}' is under way in keyspace '{}': wait for its "
+                                       "end, abort it or undo it first",
+                                       other, spec.id)),
+        "MIGRATION_IN_PROGRESS", {{"migration", other}});
   }
   if (plan.base_version != Version() && plan.base_version != membership.version()) {
-    return absl::AbortedError(fmt::format(
-        "spec.base.version: the plan is for version {} and the membership is at {}: plan again",
-        plan.base_version.value, membership.version().value));
+    return WithReason(
+        absl::AbortedError(fmt::format(
+            "spec.base.version: the plan is for version {} and the membership is at {}: plan again",
+            plan.base_version.value, membership.version().value)),
+        "VERSION_MISMATCH",
+        {{"base_version", std::to_string(plan.base_version.value)},
+         {"version", std::to_string(membership.version().value)}});
   }
   return absl::OkStatus();
 }
