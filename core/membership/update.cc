@@ -284,12 +284,8 @@ std::vector<RangeMove> Diff(const Membership& a, const Membership& b) {
   while (i < as.size() || j < bs.size()) {
     const OwnedRange& from = as[i < as.size() ? i : 0];
     const OwnedRange& to = bs[j < bs.size() ? j : 0];
-    HashPoint end = 0;
-    if (i < as.size() && (j == bs.size() || from.end <= to.end)) {
-      end = from.end;
-    } else {
-      end = to.end;
-    }
+    const bool a_is_next = i < as.size() && (j == bs.size() || from.end < to.end);
+    const HashPoint end = a_is_next ? from.end : to.end;
     if (a.nodes()[from.owner].id != b.nodes()[to.owner].id) {
       changed[{from.owner, to.owner}].push_back({start, end});
     }

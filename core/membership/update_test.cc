@@ -202,6 +202,12 @@ TEST(ApplyTest, RefusesWhatDoesNotFitWithTheField) {
       {"merge_at: no range ends at 0000000000000065", [](U& u) { u.merge_at = {101}; }},
       {"merge_at: 0000000000000064 divides 'a' at epoch 1 from 'b' at epoch 2",
        [](U& u) { u.merge_at = {100}; }},
+      {"merge_at: 0000000000000096 divides 'b' at epoch 4 from 'b' at epoch 2",
+       [](U& u) {
+         u.split_at = {150};
+         u.assignments = {{HashRangeSet({{100, 150}}), "b", Epoch(4)}};
+         u.merge_at = {150};
+       }},
       {"merge_at: it names every range end",
        [](U& u) {
          u.assignments = {{HashRangeSet::Whole(), "a", Epoch(9)}};
