@@ -79,13 +79,16 @@ absl::StatusOr<VersionEntry> DecodeVersion(std::string_view text) {
 }
 
 std::string Encode(const SessionRecord& record) {
-  return Dump({{"incarnation", record.incarnation.ToString()}, {"term", record.term.value}});
+  return Dump({{"incarnation", record.incarnation.ToString()},
+               {"term", record.term.value},
+               {"waiting", record.waiting}});
 }
 
 absl::StatusOr<SessionRecord> DecodeSession(std::string_view text) {
   SessionRecord record;
   RETURN_IF_ERROR(DecodeJson("a session", text, [&](const Json& json) {
     record.term = Term(json.at("term").get<uint64_t>());
+    record.waiting = json.at("waiting").get<bool>();
     return DecodeId(json.at("incarnation"), record.incarnation);
   }));
   return record;

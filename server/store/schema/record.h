@@ -56,6 +56,8 @@ absl::StatusOr<VersionEntry> DecodeVersion(std::string_view text);
 struct SessionRecord {
   Incarnation incarnation;
   Term term;  // in which it was opened last
+  // It took another incarnation's place and was granted no lease yet: the other one may hold one.
+  bool waiting = false;
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
 std::string Encode(const SessionRecord& record);

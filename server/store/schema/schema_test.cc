@@ -38,6 +38,7 @@ TEST(SchemaRecordTest, RoundTrips) {
   SessionRecord session;
   session.incarnation.high = 5;
   session.term = Term(3);
+  session.waiting = true;
   ASSERT_OK_AND_ASSIGN(const SessionRecord session_back, DecodeSession(Encode(session)));
   EXPECT_EQ(session_back, session);
   const RequestRecord request{"SubmitMigration", UINT64_MAX, "sessions", "mig-1", time};
@@ -54,7 +55,8 @@ TEST(SchemaRecordTest, DamageIsAnError) {
   EXPECT_THAT(DecodeHead(R"({"version":"1","next_epoch":1,"digest":1})"), StatusIs(kDataLoss));
   EXPECT_THAT(DecodeHead(R"({"version":0,"next_epoch":1,"digest":1})"), StatusIs(kDataLoss));
   EXPECT_THAT(DecodeVersion("{}"), StatusIs(kDataLoss));
-  EXPECT_THAT(DecodeSession(R"({"incarnation":"zz","term":1})"), StatusIs(kDataLoss));
+  EXPECT_THAT(DecodeSession(R"({"incarnation":"zz","term":1,"waiting":false})"),
+              StatusIs(kDataLoss));
 }
 
 TEST(SchemaRecordTest, BytesThatAreNoTextDoNotBreakARow) {
