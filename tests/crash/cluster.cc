@@ -22,7 +22,9 @@ constexpr uint32_t kPageSize = 1000;
 bool MayBeRepeated(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ||
          status.code() == absl::StatusCode::kDeadlineExceeded ||
-         status.code() == absl::StatusCode::kCancelled;
+         status.code() == absl::StatusCode::kCancelled ||
+         // The request was made before and is still under way.
+         status.code() == absl::StatusCode::kAborted;
 }
 
 // Makes a call until warmringd answers.

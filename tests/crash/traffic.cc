@@ -113,9 +113,9 @@ absl::Status Traffic::FirstViolation() const {
 
 std::string Traffic::Summary() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return fmt::format("{} reads ({} failed), {} writes ({} failed), last failure: {}", reads_.load(),
-                     failed_reads_.load(), writes_.load(), failed_writes_.load(),
-                     last_failure_.ToString());
+  return fmt::format("{} reads ({} failed), {} writes ({} failed), last failure: {}; {}",
+                     reads_.load(), failed_reads_.load(), writes_.load(), failed_writes_.load(),
+                     last_failure_.ToString(), cache_->Describe());
 }
 
 }  // namespace warmring::crash

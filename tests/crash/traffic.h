@@ -27,6 +27,8 @@ class Cache {
   // Of the cache only; the origin has been written already.
   virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
   virtual absl::Status Delete(const std::string& key) = 0;
+  // What it has done so far, for people.
+  virtual std::string Describe() const = 0;
 };
 
 struct TrafficOptions {
