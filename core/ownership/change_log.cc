@@ -46,6 +46,11 @@ bool ChangeLog::Tracks(HashPoint hash) const {
                      [&](const auto& item) { return item.second.ranges.Contains(hash); });
 }
 
+const HashRangeSet* ChangeLog::RangesOf(const Id128& nonce) const {
+  const auto found = transfers_.find(nonce);
+  return found == transfers_.end() ? nullptr : &found->second.ranges;
+}
+
 void ChangeLog::Append(std::string_view key, HashPoint hash) {
   if (!Tracks(hash)) return;
   const size_t bytes = key.size() + kEntryBytes;

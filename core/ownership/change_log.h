@@ -62,6 +62,8 @@ class ChangeLog {
   size_t bytes() const { return bytes_; }
   size_t transfers() const { return transfers_.size(); }
   bool Tracks(HashPoint hash) const;
+  // What `nonce` tracks, or null.
+  const HashRangeSet* RangesOf(const Id128& nonce) const;
 
  private:
   struct Entry {

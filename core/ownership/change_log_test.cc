@@ -94,6 +94,9 @@ TEST(ChangeLog, TrackingTwiceGoesOnWhereTheTransferStood) {
   ASSERT_OK(log.Read(kFirst, log.id(), 1, 1, 10));
   ASSERT_OK_AND_ASSIGN(const uint64_t again, log.Track(kFirst, kQuarter0));
   EXPECT_EQ(again, 1u);
+  ASSERT_NE(log.RangesOf(kFirst), nullptr);
+  EXPECT_EQ(*log.RangesOf(kFirst), kQuarter0);
+  EXPECT_EQ(log.RangesOf(kSecond), nullptr);
   EXPECT_THAT(log.Track(kFirst, kQuarter1),
               StatusIs(absl::StatusCode::kFailedPrecondition, "other ranges"));
   ASSERT_OK_AND_ASSIGN(const uint64_t later, log.Track(kSecond, kQuarter0));

@@ -14,6 +14,10 @@ std::string FillTokens::Issue(HashPoint hash, Epoch epoch) const {
                      (*counters_)[stripe]);
 }
 
+void FillTokens::BumpAll() {
+  for (uint64_t& counter : *counters_) ++counter;
+}
+
 bool FillTokens::IsValid(std::string_view token, HashPoint hash, Epoch epoch) const {
   return token == Issue(hash, epoch);
 }

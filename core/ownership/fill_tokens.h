@@ -28,6 +28,8 @@ class FillTokens {
   bool IsValid(std::string_view token, HashPoint hash, Epoch epoch) const;
   // Voids the tokens of every key in the stripe of `hash`.
   void Bump(HashPoint hash) { ++(*counters_)[hash % kStripes]; }
+  // Voids all tokens.
+  void BumpAll();
 
  private:
   std::string incarnation_;

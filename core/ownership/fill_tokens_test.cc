@@ -17,7 +17,10 @@ TEST(FillTokens, AreVoidAfterABumpOfTheirStripe) {
   // Another key of the same stripe: a needless refusal, never a stale fill.
   tokens.Bump(0xffff'ffff'ffff'def0);
   EXPECT_FALSE(tokens.IsValid(token, 0x1234'5678'9abc'def0, Epoch(17)));
-  EXPECT_TRUE(tokens.IsValid(tokens.Issue(1, Epoch(17)), 1, Epoch(17)));
+  const std::string other = tokens.Issue(1, Epoch(17));
+  EXPECT_TRUE(tokens.IsValid(other, 1, Epoch(17)));
+  tokens.BumpAll();
+  EXPECT_FALSE(tokens.IsValid(other, 1, Epoch(17)));
 }
 
 TEST(FillTokens, AreBoundToStripeEpochAndIncarnation) {
