@@ -90,18 +90,22 @@ void KeyspaceRuntime::SetTasks(std::map<NodeId, std::vector<Task>> tasks) {
 
 absl::Status KeyspaceRuntimes::LoadAll(Store& store) {
   for (Keyspace* keyspace : registry_->All()) {
-    RETURN_IF_ERROR(Add(keyspace)->Load(store));
+    RETURN_IF_ERROR(Make(keyspace)->Load(store));
   }
   return absl::OkStatus();
 }
 
 KeyspaceRuntime* KeyspaceRuntimes::Add(Keyspace* keyspace) {
-  auto runtime = std::make_unique<KeyspaceRuntime>(keyspace, environment_);
-  KeyspaceRuntime* added = runtime.get();
   environment_.publisher->Publish(keyspace->head()->membership, std::nullopt);
+  return Make(keyspace);
+}
+
+KeyspaceRuntime* KeyspaceRuntimes::Make(Keyspace* keyspace) {
+  auto runtime = std::make_unique<KeyspaceRuntime>(keyspace, environment_);
+  KeyspaceRuntime* made = runtime.get();
   std::lock_guard lock(mutex_);
   runtimes_[keyspace->id()] = std::move(runtime);
-  return added;
+  return made;
 }
 
 absl::StatusOr<KeyspaceRuntime*> KeyspaceRuntimes::Find(std::string_view id) const {

@@ -61,7 +61,8 @@ class KeyspaceRuntimes {
   KeyspaceRuntimes(Registry* registry, KeyspaceRuntime::Environment environment)
       : registry_(registry), environment_(std::move(environment)) {}
 
-  // For every keyspace of the registry. Blocks. Errors: those of KeyspaceRuntime::Load.
+  // For every keyspace of the registry; what is published already is not published again. Blocks.
+  // Errors: those of KeyspaceRuntime::Load.
   absl::Status LoadAll(Store& store);
   // For a keyspace that has just been created; publishes its first version.
   KeyspaceRuntime* Add(Keyspace* keyspace);
@@ -72,6 +73,8 @@ class KeyspaceRuntimes {
   std::vector<KeyspaceRuntime*> All() const;
 
  private:
+  KeyspaceRuntime* Make(Keyspace* keyspace);
+
   Registry* const registry_;
   const KeyspaceRuntime::Environment environment_;
   mutable std::mutex mutex_;
