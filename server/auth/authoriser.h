@@ -1,35 +1,43 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace warmring {
 
-// Who calls. Established by the transport, never by what a message says.
-struct Identity {
-  std::string name;
-  friend bool operator==(const Identity&, const Identity&) = default;
+// Who makes a request. `identity` is proved by the connection; `author` is only what the caller
+// says about itself (metadata x-warmring-author), for people.
+struct Caller {
+  std::string identity;
+  std::string author;
+  std::string peer;
+
+  // For histories: "alice (dev)", or the identity alone.
+  std::string Name() const;
 };
 
-// The one place that says who may do what. Every RPC passes it (service/gate.h). Any thread.
+// Decides what a caller may do. Every RPC passes here, and nowhere else is it decided: the gates of
+// server/service ask before anything is read or changed, for each keyspace that a stream names.
+// Any thread.
 class Authoriser {
  public:
   virtual ~Authoriser() = default;
-  // `method` is the full name ("warmring.v1.KeyspaceService/Locate"), `resource` the keyspace or
-  // "" for a method without one.
-  // Error: PermissionDenied, the same whether the resource is absent or not allowed.
-  virtual absl::Status Check(const Identity& identity, std::string_view method,
-                             std::string_view resource) const = 0;
+  // `method` is "KeyspaceService/CreateKeyspace", `keyspace` may be empty when the method names
+  // none. Error: PermissionDenied saying who may not do what.
+  virtual absl::Status Check(const Caller& caller, std::string_view method,
+                             std::string_view keyspace) const = 0;
 };
 
-// The policy of --dev: everybody may do everything. For loopback only.
-class OpenPolicy final : public Authoriser {
- public:
-  absl::Status Check(const Identity&, std::string_view, std::string_view) const override {
-    return absl::OkStatus();
-  }
-};
+// The policy for these flags. With `dev` everybody may do everything, on the loopback interface
+// only. Errors, both InvalidArgument: not `dev`, since identities from certificates are not there
+// yet; `dev` on another interface than loopback.
+absl::StatusOr<std::unique_ptr<Authoriser>> MakeAuthoriser(bool dev, std::string_view listen);
+
+// Whether "host:port" can be reached from this machine only.
+bool IsLoopback(std::string_view address);
 
 }  // namespace warmring

@@ -284,6 +284,7 @@ bool DecodeChangingPart(const Json& json, MigrationRecord& record) {
   record.attempt = json.at("attempt").get<uint32_t>();
   record.paused = json.at("paused").get<bool>();
   record.awaiting_promotion = json.at("awaiting_promotion").get<bool>();
+  record.promoted = json.at("promoted").get<bool>();
   record.abort_requested = json.at("abort_requested").get<bool>();
   record.undo_requested = json.at("undo_requested").get<bool>();
   record.prepared_version = Version(json.at("prepared_version").get<uint64_t>());
@@ -341,6 +342,7 @@ std::string EncodeMigration(const MigrationRecord& record, uint64_t plan_pages) 
                {"attempt", record.attempt},
                {"paused", record.paused},
                {"awaiting_promotion", record.awaiting_promotion},
+               {"promoted", record.promoted},
                {"abort_requested", record.abort_requested},
                {"undo_requested", record.undo_requested},
                {"prepared_version", record.prepared_version.value},

@@ -115,6 +115,7 @@ MigrationRecord FullRecord() {
   record.attempt = 2;
   record.paused = true;
   record.awaiting_promotion = true;
+  record.promoted = true;
   record.abort_requested = true;
   record.undo_requested = true;
   record.prepared_version = Version(5);
