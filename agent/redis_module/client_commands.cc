@@ -202,7 +202,8 @@ std::optional<EpochWord> ParseRead(redis::Context* context, std::string_view nam
     ReplyWrongDb(context);
     return std::nullopt;
   }
-  if (!TheModule().state.bound()) {
+  // What a new incarnation found on disk may be older than what was deleted since.
+  if (!TheModule().state.bound() || TheModule().state.purge_due()) {
     ReplyRefusal(context, NotBound());
     return std::nullopt;
   }

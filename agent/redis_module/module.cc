@@ -36,7 +36,7 @@ void LogNotice(redis::Context* context, const std::string& text) {
 }
 
 int Refuse(redis::Context* context, const std::string& text) {
-  redis::api.Log(context, "warning", "warmring: %s", text.c_str());
+  redis::api.Log(context, "warning", "%s", text.c_str());
   return redis::kError;
 }
 
@@ -55,7 +55,7 @@ void OnRoleChange(redis::Context* context, redis::ServerEvent, uint64_t role, vo
   the_module->is_master = role == redis::kRoleNowMaster;
   the_module->state.StartOver(FreshIncarnation());
   LogNotice(context,
-            "warmring: the replication role changed: a new incarnation, closed until an "
+            "the replication role changed: a new incarnation, closed until an "
             "agent attaches");
 }
 
@@ -133,7 +133,7 @@ int Load(redis::Context* context, redis::String** argv, int argc) {
       !RegisterCommandFilter(context)) {
     return Refuse(context, "the server refused a command or a hook");
   }
-  LogNotice(context, fmt::format("warmring: incarnation {}, closed until an agent attaches",
+  LogNotice(context, fmt::format("incarnation {}, closed until an agent attaches",
                                  the_module->state.incarnation().ToString()));
   return redis::kOk;
 }

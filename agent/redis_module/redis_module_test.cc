@@ -1028,6 +1028,9 @@ TEST(Restart, ADatasetFromDiskIsPurgedBeforeTheFirstLease) {
   EXPECT_EQ(attached.elements[3], Int(1));
   node->Install(SettledMap());
   EXPECT_THAT(node->Lease(), IsError("WRPURGE "));
+  EXPECT_THAT(node->Do({"WR.READ", At(5), "GET", KeyIn(0)}), IsError("WRNOLEASE "));
+  EXPECT_THAT(node->Do({"WR.PEEK", At(5), "GET", KeyIn(0)}), IsError("WRNOLEASE "));
+  EXPECT_THAT(node->Do({"SET", KeyIn(0), "new"}), IsError("WRNOLEASE "));
   // Another agent does not change that.
   attached = node->Attach();
   EXPECT_EQ(attached.elements[3], Int(1));
@@ -1289,6 +1292,16 @@ TEST(Loading, RefusesArgumentsAndServersItCannotServe) {
                          server->Command(Join({{"MODULE", "LOAD", path}, args})));
     EXPECT_THAT(reply, IsError("ERR"));
   }
+  RedisServerOptions cluster;
+  cluster.directives = {{"cluster-enabled", "yes"}};
+  cluster.modules = {{path, {}}};
+  EXPECT_THAT(support::RedisServer::Start(cluster),
+              StatusIs(absl::StatusCode::kAborted, "set cluster-enabled no"));
+  RedisServerOptions blind;
+  blind.directives = {{"rename-command", "COMMAND", ""}};
+  blind.modules = {{path, {}}};
+  EXPECT_THAT(support::RedisServer::Start(blind),
+              StatusIs(absl::StatusCode::kAborted, "do not rename COMMAND"));
   EXPECT_THAT(server->LogText(), HasSubstr("unknown argument 'nonsense'"));
   EXPECT_THAT(server->LogText(), HasSubstr("dirty-max-keys: 'many' is not a number above 0"));
   ASSERT_OK_AND_ASSIGN(RedisReply reply, server->Command({"MODULE", "LOAD", path}));
