@@ -32,5 +32,5 @@ TEST(BackoffTest, TheSameSeedGivesTheSameDelaysAndOthersSpread) {
   EXPECT_EQ(first.size(), 50U);
 }
 
-} // namespace
-} // namespace warmring
+}  // namespace
+}  // namespace warmring

@@ -9,15 +9,13 @@
 namespace warmring {
 namespace {
 
-void FillRandom(void *bytes, size_t count) {
-  if (getrandom(bytes, count, 0) == static_cast<ssize_t>(count))
-    return;
-  std::fputs("warmring: getrandom failed: the system has no random source\n",
-             stderr);
+void FillRandom(void* bytes, size_t count) {
+  if (getrandom(bytes, count, 0) == static_cast<ssize_t>(count)) return;
+  std::fputs("warmring: getrandom failed: the system has no random source\n", stderr);
   std::abort();
 }
 
-} // namespace
+}  // namespace
 
 Instant BootNow() {
   timespec now{};
@@ -37,4 +35,4 @@ Incarnation RandomIncarnation() {
   return Incarnation{{words[0], words[1]}};
 }
 
-} // namespace warmring
+}  // namespace warmring

@@ -6,18 +6,17 @@
 
 namespace warmring {
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string &endpoint) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& endpoint) {
   grpc::ChannelArguments arguments;
   // Not shared with other channels, whose back-off would then hold for this one
   // too.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-                   2000); // bounds one connect
+                   2000);  // bounds one connect
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);
 }
 
-} // namespace warmring
+}  // namespace warmring

@@ -9,32 +9,31 @@ namespace {
 
 struct Sink {
   std::mutex mutex;
-  WarningSink sink; // guarded by mutex
+  WarningSink sink;  // guarded by mutex
 };
 
 // Never destroyed: a thread may warn while the process ends.
-Sink &GlobalSink() {
-  static Sink &sink = *new Sink;
+Sink& GlobalSink() {
+  static Sink& sink = *new Sink;
   return sink;
 }
 
-} // namespace
+}  // namespace
 
 void Warn(std::string_view message) {
-  Sink &global = GlobalSink();
+  Sink& global = GlobalSink();
   const std::lock_guard<std::mutex> lock(global.mutex);
   if (global.sink != nullptr) {
     global.sink(message);
     return;
   }
-  std::fprintf(stderr, "warmring: %.*s\n", static_cast<int>(message.size()),
-               message.data());
+  std::fprintf(stderr, "warmring: %.*s\n", static_cast<int>(message.size()), message.data());
 }
 
 void SetWarningSink(WarningSink sink) {
-  Sink &global = GlobalSink();
+  Sink& global = GlobalSink();
   const std::lock_guard<std::mutex> lock(global.mutex);
   global.sink = std::move(sink);
 }
 
-} // namespace warmring
+}  // namespace warmring

@@ -149,6 +149,12 @@ absl::StatusOr<std::vector<RedisReply>> RedisConnection::Pipeline(
   return replies;
 }
 
+bool RedisConnection::IsQuiet() const {
+  char byte = 0;
+  return !broken_ && recv(context_->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+         errno == EAGAIN;
+}
+
 // Not hiredis' own writing: that raises SIGPIPE, which would end an
 // application, when the server has closed the connection.
 absl::Status RedisConnection::Send(std::string_view bytes) {

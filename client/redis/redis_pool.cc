@@ -46,9 +46,10 @@ absl::StatusOr<RedisPool::Lease> RedisPool::Acquire(std::string_view address,
     if (entry.idle.empty() && options_.clock() < entry.down_until)
       return entry.down_reason;
     ++entry.out;
-    if (!entry.idle.empty()) {
+    while (connection == nullptr && !entry.idle.empty()) {
       connection = std::move(entry.idle.back());
       entry.idle.pop_back();
+      if (!connection->IsQuiet()) connection.reset();
     }
   }
   const bool reused = connection != nullptr;

@@ -113,6 +113,18 @@ TEST_F(RedisPoolTest, IdleConnectionsAreUsedAgainAndBrokenOnesThrownAway) {
   EXPECT_OK(lease->Command({"PING"}));
 }
 
+TEST_F(RedisPoolTest, AnIdleConnectionThatTheServerClosedIsReplacedBeforeItIsUsed) {
+  RedisPool pool({});
+  {
+    ASSERT_OK_AND_ASSIGN(auto lease, pool.Acquire(server_->Address(), In(absl::Seconds(5))));
+    ASSERT_OK(lease->Command({"PING"}));
+  }
+  ASSERT_OK(server_->Restart());
+  ASSERT_OK_AND_ASSIGN(auto lease, pool.Acquire(server_->Address(), In(absl::Seconds(5))));
+  EXPECT_FALSE(lease.reused());
+  EXPECT_OK(lease->Command({"INCR", "n"}));
+}
+
 TEST_F(RedisPoolTest, TheBoundHoldsAndAReturnedConnectionWakesAWaiter) {
   RedisPoolOptions options;
   options.max_connections = 1;

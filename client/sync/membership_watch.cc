@@ -47,8 +47,9 @@ class WatchDriver final : public MembershipWatch {
                   .idle_timeout = options_.idle_timeout,
                   .seed = seams.seed,
                   .decode = std::move(seams.decode)},
-                 last_known_good),
-        current_(std::move(last_known_good)) {
+                 std::move(last_known_good)) {
+    if (machine_.current() != nullptr) Publish(machine_.current());
+    unsaved_ = false;
     thread_ = std::thread([this] { Run(); });
   }
 
@@ -103,7 +104,6 @@ class WatchDriver final : public MembershipWatch {
 
  private:
   void Run() {
-    if (current_ != nullptr && listener_ != nullptr) listener_(current_);
     Do(machine_.Start(BootNow()));
     while (!events_.closed()) {
       const std::unique_ptr<Event> event = events_.PopUntil(wake_at_, BootNow);
@@ -147,13 +147,14 @@ class WatchDriver final : public MembershipWatch {
     status_ = machine_.status();
   }
 
+  // The listener first: who has waited for a version finds it there too.
   void Publish(const Membership::Ptr& membership) {
+    if (listener_ != nullptr) listener_(membership);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       current_ = membership;
     }
     changed_.notify_all();
-    if (listener_ != nullptr) listener_(membership);
     unsaved_ = true;
   }
 

@@ -16,7 +16,7 @@ class ChannelCredentials;
 namespace warmring {
 
 struct MembershipWatchOptions {
-  std::vector<std::string> endpoints; // host:port of servers; tried in turn
+  std::vector<std::string> endpoints;  // host:port of servers; tried in turn
   KeyspaceId keyspace;
   std::string client_name;
   // Last-known-good file: written atomically at each new version, read at start
@@ -32,16 +32,16 @@ struct MembershipWatchOptions {
 // the pure MembershipSyncMachine. Thread-safe. The membership never goes back
 // in version within a history.
 class MembershipWatch {
-public:
+ public:
   // Called on the watch's thread for each new membership, in order; must return
   // soon.
-  using Listener = std::function<void(const Membership::Ptr &)>;
+  using Listener = std::function<void(const Membership::Ptr&)>;
 
   // Errors: InvalidArgument (no endpoint, one that is not host:port, bad
   // keyspace id, a cache file of another keyspace). Does not wait for the
   // server. A cache file that cannot be read is warned about and written anew.
-  static absl::StatusOr<std::unique_ptr<MembershipWatch>>
-  Start(MembershipWatchOptions options, Listener listener = nullptr);
+  static absl::StatusOr<std::unique_ptr<MembershipWatch>> Start(MembershipWatchOptions options,
+                                                                Listener listener = nullptr);
   virtual ~MembershipWatch() = default;
 
   // The newest membership, or null before the first one.
@@ -49,8 +49,7 @@ public:
   // Waits until Current() has at least `version` (any version for 0).
   // Errors: DeadlineExceeded saying which version is there and what the
   // connection says.
-  virtual absl::Status WaitForVersion(Version version,
-                                      absl::Duration timeout) = 0;
+  virtual absl::Status WaitForVersion(Version version, absl::Duration timeout) = 0;
   // How long ago the server last said that this is the newest version. Infinite
   // when never.
   virtual absl::Duration Staleness() const = 0;
@@ -60,4 +59,4 @@ public:
   virtual absl::Status ConnectionStatus() const = 0;
 };
 
-} // namespace warmring
+}  // namespace warmring

@@ -14,8 +14,8 @@ struct WatchSeams {
   SnapshotDecoder decode;
   uint64_t seed = 0;
 };
-absl::StatusOr<std::unique_ptr<MembershipWatch>>
-StartWatch(MembershipWatchOptions options, MembershipWatch::Listener listener,
-           WatchSeams seams);
+absl::StatusOr<std::unique_ptr<MembershipWatch>> StartWatch(MembershipWatchOptions options,
+                                                            MembershipWatch::Listener listener,
+                                                            WatchSeams seams);
 
-} // namespace warmring
+}  // namespace warmring

@@ -16,4 +16,4 @@ std::unique_ptr<WatchTransport> MakeGrpcWatchTransport(KeyspaceId keyspace,
 // Decodes the serialised warmring.v1.Membership that snapshots carry.
 SnapshotDecoder ProtoSnapshotDecoder();
 
-} // namespace warmring
+}  // namespace warmring

@@ -17,14 +17,12 @@ namespace warmring {
 // Up.
 struct WatchSubscribe {
   HistoryId history;
-  Version version; // what the client has; 0 asks for a snapshot
-  friend bool operator==(const WatchSubscribe &,
-                         const WatchSubscribe &) = default;
+  Version version;  // what the client has; 0 asks for a snapshot
+  friend bool operator==(const WatchSubscribe&, const WatchSubscribe&) = default;
 };
 struct WatchAcknowledge {
   Version version;
-  friend bool operator==(const WatchAcknowledge &,
-                         const WatchAcknowledge &) = default;
+  friend bool operator==(const WatchAcknowledge&, const WatchAcknowledge&) = default;
 };
 using WatchRequest = std::variant<WatchSubscribe, WatchAcknowledge>;
 
@@ -41,25 +39,24 @@ struct WatchProgress {
 };
 // The server has ended the subscription.
 struct WatchRefusal {
-  std::string reason; // by name of ErrorReason
+  std::string reason;  // by name of ErrorReason
   std::string message;
 };
 // A message that cannot be understood.
 struct WatchGarbage {
   absl::Status why;
 };
-using WatchMessage = std::variant<SnapshotPiece, Delta, WatchProgress,
-                                  WatchRefusal, WatchGarbage>;
+using WatchMessage = std::variant<SnapshotPiece, Delta, WatchProgress, WatchRefusal, WatchGarbage>;
 
 // One stream, for one keyspace. One thread calls Start, then Read until it
 // gives nothing, then Finish; one other may Write between a true Start and
 // Finish; any may Cancel.
 class WatchStream {
-public:
+ public:
   virtual ~WatchStream() = default;
   // Connects. Blocks until then, or until it has failed; false: go to Finish.
   virtual bool Start() = 0;
-  virtual bool Write(const WatchRequest &request) = 0;
+  virtual bool Write(const WatchRequest& request) = 0;
   // Blocks. Nothing: the stream has ended.
   virtual std::optional<WatchMessage> Read() = 0;
   // Why it ended.
@@ -69,9 +66,9 @@ public:
 };
 
 class WatchTransport {
-public:
+ public:
   virtual ~WatchTransport() = default;
-  virtual std::unique_ptr<WatchStream> Open(const std::string &endpoint) = 0;
+  virtual std::unique_ptr<WatchStream> Open(const std::string& endpoint) = 0;
 };
 
-} // namespace warmring
+}  // namespace warmring

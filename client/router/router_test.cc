@@ -1,0 +1,145 @@
+#include "warmring/router.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "client/base/membership_testing.h"
+#include "gtest/gtest.h"
+
+// A router says what the membership says, sees a new version on every thread at once, and its hot
+// path allocates nothing.
+
+namespace {
+std::atomic<uint64_t> allocations = 0;
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace warmring {
+namespace {
+
+using client_testing::KeyOwnedBy;
+using client_testing::MakeMembership;
+using client_testing::NextVersion;
+using client_testing::TwoNodes;
+
+TEST(RouterTest, KnowsNothingBeforeTheFirstMembership) {
+  const Router router;
+  EXPECT_FALSE(router.Locate("k").has_value());
+  EXPECT_EQ(router.version(), Version(0));
+  EXPECT_EQ(router.membership(), nullptr);
+}
+
+TEST(RouterTest, SaysWhatTheMembershipSays) {
+  Router router;
+  const Membership::Ptr membership = MakeMembership(TwoNodes(), Version(7));
+  router.Install(membership);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = "key-" + std::to_string(i);
+    const Route route = RouteKey(*membership, key);
+    const auto at = router.Locate(key);
+    ASSERT_TRUE(at.has_value());
+    EXPECT_EQ(at->node, membership->nodes()[route.owner].id);
+    EXPECT_EQ(at->address, membership->nodes()[route.owner].address);
+    EXPECT_EQ(at->hash, route.hash);
+    EXPECT_EQ(at->epoch, Epoch(1));
+    EXPECT_EQ(at->version, Version(7));
+    EXPECT_EQ(at->EpochWord(), membership->history().Tag() + ":1");
+    EXPECT_EQ(at->pending_node, "");
+    EXPECT_EQ(at->previous_node, "");
+  }
+}
+
+TEST(RouterTest, NamesTheOtherSideOfAMove) {
+  Router router;
+  const Membership::Ptr base = MakeMembership(TwoNodes());
+  const std::string key = KeyOwnedBy(*base, "a");
+  router.Install(client_testing::WithPending(*base, key, "a", "b"));
+  auto at = router.Locate(key);
+  EXPECT_EQ(at->node, "a");
+  EXPECT_EQ(at->pending_node, "b");
+  EXPECT_EQ(at->pending_address, "127.0.0.1:7002");
+  EXPECT_EQ(at->previous_node, "");
+
+  router.Install(client_testing::WithGrace(*base, key, "a", "b", Epoch(2)));
+  at = router.Locate(key);
+  EXPECT_EQ(at->node, "b");
+  EXPECT_EQ(at->epoch, Epoch(2));
+  EXPECT_EQ(at->previous_node, "a");
+  EXPECT_EQ(at->previous_address, "127.0.0.1:7001");
+  EXPECT_EQ(at->pending_node, "");
+}
+
+TEST(RouterTest, ViewsOutliveTheMembershipThatTheyCameFrom) {
+  Router router;
+  std::optional<Location> at;
+  {
+    const Membership::Ptr first = MakeMembership(TwoNodes());
+    router.Install(first);
+    at = router.Locate("k");
+  }
+  Membership::Ptr other = MakeMembership({client_testing::MakeNode("z", "127.0.0.1:9999")});
+  router.Install(other);
+  EXPECT_EQ(router.Locate("k")->node, "z");
+  EXPECT_TRUE(at->node == "a" || at->node == "b");
+}
+
+TEST(RouterTest, TheHotPathAllocatesNothing) {
+  Router router;
+  router.Install(MakeMembership(TwoNodes()));
+  router.Locate("warm up");
+  const uint64_t before = allocations.load();
+  uint64_t sum = 0;
+  for (int i = 0; i < 1000; ++i) sum += router.Locate("a key that is longer than most")->hash;
+  EXPECT_EQ(allocations.load(), before);
+  EXPECT_NE(sum, 0U);
+}
+
+TEST(RouterTest, RoutersOfOneThreadDoNotMixUp) {
+  std::vector<std::unique_ptr<Router>> routers;
+  for (uint64_t i = 1; i <= 20; ++i) {
+    routers.push_back(std::make_unique<Router>());
+    routers.back()->Install(MakeMembership(TwoNodes(), Version(i)));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t i = 1; i <= 20; ++i) EXPECT_EQ(routers[i - 1]->version(), Version(i));
+  }
+}
+
+TEST(RouterTest, EveryThreadSeesVersionsGoForwardOnly) {
+  Router router;
+  Membership::Ptr membership = MakeMembership(TwoNodes());
+  router.Install(membership);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 3; ++i) {
+    readers.emplace_back([&] {
+      Version seen;
+      while (!stop) {
+        const auto at = router.Locate("k");
+        ASSERT_GE(at->version, seen);
+        seen = at->version;
+      }
+      ASSERT_EQ(router.Locate("k")->version, Version(50));
+    });
+  }
+  while (membership->version() < Version(50)) {
+    membership = NextVersion(*membership);
+    router.Install(membership);
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+}
+
+}  // namespace
+}  // namespace warmring
