@@ -1,12 +1,10 @@
 #include "migrations/claims.h"
 
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "absl/strings/str_join.h"
-#include "migrations/handover.h"
 
 namespace warmring {
 namespace {
@@ -30,40 +28,26 @@ bool LeaseExpired(const MigrationRecord& record, const NodeId& donor) {
                      });
 }
 
-bool Answers(const PreparedReport& report, const PrepareTask& task) {
-  if (report.epoch != task.epoch || report.mode != task.mode) return false;
-  if (task.mode == PrepareTask::Mode::kPurge) return true;
-  if (report.log_ids.size() != task.donors.size()) return false;
-  const bool changes = task.mode == PrepareTask::Mode::kChanges;
-  if (changes && report.applied.size() != task.donors.size()) return false;
-  for (size_t i = 0; i < task.donors.size(); ++i) {
-    if (report.log_ids[i] != task.donors[i].log_id) return false;
-    if (changes && report.applied[i] < task.donors[i].watermark) return false;
+bool Answers(const PreparedReport& report, const PrepareTerms& terms, Epoch epoch) {
+  if (report.epoch != epoch || report.mode != terms.mode) return false;
+  if (terms.mode == PrepareTask::Mode::kPurge) return true;
+  if (report.log_ids.size() != terms.donors.size()) return false;
+  const bool changes = terms.mode == PrepareTask::Mode::kChanges;
+  if (changes && report.applied.size() != terms.donors.size()) return false;
+  for (size_t i = 0; i < terms.donors.size(); ++i) {
+    if (report.log_ids[i] != terms.donors[i].log_id) return false;
+    if (changes && report.applied[i] < terms.donors[i].watermark) return false;
   }
   return true;
 }
 
-PrepareTask::Mode ModeOf(const MigrationRecord& record, const std::vector<RangeMove>& moves,
-                         const Reports& reports) {
-  const bool undo = record.stage == Stage::kUndoFencing;
-  for (const RangeMove& move : moves) {
-    if (LeaseExpired(record, move.from)) return PrepareTask::Mode::kPurge;
-    if (undo && !AckOf(record, reports, move.from)->dirty_complete) {
-      return PrepareTask::Mode::kPurge;
-    }
-  }
-  return undo ? PrepareTask::Mode::kDirty : PrepareTask::Mode::kChanges;
-}
-
 }  // namespace
 
-Claim AllConnected(const std::vector<RangeMove>& moves, const Sessions& sessions) {
-  std::set<NodeId> missing;
-  for (const RangeMove& move : moves) {
-    for (const NodeId& node : {move.from, move.to}) {
-      const auto session = sessions.find(node);
-      if (session == sessions.end() || !session->second.connected) missing.insert(node);
-    }
+Claim AllConnected(const std::vector<Flow>& flows, const Sessions& sessions) {
+  std::vector<NodeId> missing;
+  for (const NodeId& node : NodesOf(flows)) {
+    const auto session = sessions.find(node);
+    if (session == sessions.end() || !session->second.connected) missing.push_back(node);
   }
   if (missing.empty()) return {true, ""};
   return {false, fmt::format("waiting for a session of {}: is its agent running?",
@@ -71,10 +55,10 @@ Claim AllConnected(const std::vector<RangeMove>& moves, const Sessions& sessions
 }
 
 Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Sessions& sessions) {
-  const std::vector<RangeMove> moves = RemainingMoves(record);
-  if (Claim connected = AllConnected(moves, sessions); !connected.holds) return connected;
+  const std::vector<Flow> flows = RemainingFlows(record);
+  if (Claim connected = AllConnected(flows, sessions); !connected.holds) return connected;
   Claim claim = {true, ""};
-  for (const auto& [recipient, unused] : MovesByRecipient(moves)) {
+  for (const NodeId& recipient : RecipientsOf(flows)) {
     const Version applied = sessions.at(recipient).applied_version;
     if (applied < record.prepared_version) {
       return {false, fmt::format("waiting for {} to apply version {}: it has version {}", recipient,
@@ -90,7 +74,7 @@ Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Ses
 
 std::vector<NodeId> OpenDonors(const MigrationRecord& record, const Reports& reports) {
   std::vector<NodeId> open;
-  for (const auto& [donor, unused] : RangesByDonor(HandoverMoves(record))) {
+  for (const NodeId& donor : DonorsOf(HandoverFlows(record))) {
     if (AckOf(record, reports, donor) == nullptr && !LeaseExpired(record, donor)) {
       open.push_back(donor);
     }
@@ -106,7 +90,7 @@ Claim DonorsClosed(const MigrationRecord& record, const Reports& reports) {
 
 std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Reports& reports) {
   std::vector<FenceEvidence> evidence;
-  for (const auto& [donor, unused] : RangesByDonor(HandoverMoves(record))) {
+  for (const NodeId& donor : DonorsOf(HandoverFlows(record))) {
     // A lease once found expired has decided how the recipients prepare: a late acknowledgement
     // does not make the commit clean.
     if (LeaseExpired(record, donor)) {
@@ -119,43 +103,30 @@ std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Repor
   return evidence;
 }
 
-std::optional<PrepareTask> PrepareTaskOf(const MigrationRecord& record, const NodeId& recipient,
-                                         const Reports& reports, const Sessions& sessions) {
-  std::vector<RangeMove> moves = HandoverMoves(record);
-  std::erase_if(moves, [&](const RangeMove& move) { return move.to != recipient; });
-  for (const RangeMove& move : moves) {
-    if (AckOf(record, reports, move.from) == nullptr && !LeaseExpired(record, move.from)) {
-      return std::nullopt;
-    }
+std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const NodeId& recipient,
+                                           const Reports& reports) {
+  const bool undo = record.stage == Stage::kUndoFencing;
+  PrepareTerms terms;
+  terms.mode = undo ? PrepareTask::Mode::kDirty : PrepareTask::Mode::kChanges;
+  for (const Flow& flow : HandoverFlows(record)) {
+    if (flow.to != recipient) continue;
+    const FenceAck* ack = AckOf(record, reports, flow.from);
+    const bool expired = LeaseExpired(record, flow.from);
+    if (ack == nullptr && !expired) return std::nullopt;
+    if (expired || (undo && !ack->dirty_complete)) terms.mode = PrepareTask::Mode::kPurge;
+    terms.donors.push_back(
+        {flow.from, ack == nullptr ? "" : ack->log_id, ack == nullptr ? 0 : ack->watermark});
   }
-  PrepareTask task;
-  task.mode = ModeOf(record, moves, reports);
-  task.epoch = record.wave_epoch;
-  task.limits = record.plan.limits;
-  for (const RangeMove& move : moves) {
-    PrepareTask::Donor donor;
-    donor.source = {move.from, "", move.ranges};
-    const auto session = sessions.find(move.from);
-    if (session != sessions.end() && session->second.connected) {
-      donor.source.transfer_address = session->second.transfer_address;
-    }
-    if (const FenceAck* ack = AckOf(record, reports, move.from)) {
-      donor.log_id = ack->log_id;
-      donor.watermark = ack->watermark;
-    }
-    task.donors.push_back(std::move(donor));
-  }
-  return task;
+  return terms;
 }
 
-Claim RecipientsReady(const MigrationRecord& record, const Reports& reports,
-                      const Sessions& sessions) {
+Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {
   std::vector<NodeId> late;
-  for (const auto& [recipient, unused] : MovesByRecipient(HandoverMoves(record))) {
-    const std::optional<PrepareTask> task = PrepareTaskOf(record, recipient, reports, sessions);
+  for (const NodeId& recipient : RecipientsOf(HandoverFlows(record))) {
+    const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);
     const NodeReports* node = Find(reports, recipient);
-    const bool ready = task.has_value() && node != nullptr && node->prepared.has_value() &&
-                       Answers(*node->prepared, *task);
+    const bool ready = terms.has_value() && node != nullptr && node->prepared.has_value() &&
+                       Answers(*node->prepared, *terms, record.wave_epoch);
     if (!ready) late.push_back(recipient);
   }
   if (late.empty()) return {true, ""};
@@ -165,7 +136,7 @@ Claim RecipientsReady(const MigrationRecord& record, const Reports& reports,
 VerifySum SumOfVerification(const MigrationRecord& record, const Reports& reports) {
   VerifySum sum;
   sum.done = true;
-  for (const auto& [recipient, unused] : MovesByRecipient(RemainingMoves(record))) {
+  for (const NodeId& recipient : RecipientsOf(RemainingFlows(record))) {
     const NodeReports* node = Find(reports, recipient);
     if (node == nullptr || !node->verify.has_value()) {
       sum.done = false;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/membership/update.h"
+#include "migrations/handover.h"
 #include "migrations/migration_machine.h"
 #include "migrations/migration_record.h"
 #include "migrations/node_reports.h"
@@ -28,8 +28,8 @@ struct Claim {
   std::string missing;
 };
 
-// Every donor and recipient of `moves` has a session.
-Claim AllConnected(const std::vector<RangeMove>& moves, const Sessions& sessions);
+// Every donor and recipient has a session.
+Claim AllConnected(const std::vector<Flow>& flows, const Sessions& sessions);
 
 // Every recipient of the remaining moves has purged, has caught up and knows the prepare version;
 // all are connected.
@@ -41,18 +41,27 @@ Claim DonorsClosed(const MigrationRecord& record, const Reports& reports);
 std::vector<NodeId> OpenDonors(const MigrationRecord& record, const Reports& reports);
 std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Reports& reports);
 
-// Every recipient of the hand-over has answered its present PrepareTask.
-Claim RecipientsReady(const MigrationRecord& record, const Reports& reports,
-                      const Sessions& sessions);
-
-// What `recipient` has to be complete for, or nothing before all its donors have closed.
+// What the recipient of a hand-over has to be complete for.
 //   kChanges  a wave whose donors all acknowledged.
 //   kDirty    an undo whose owners all acknowledged with a whole dirty set.
 //   kPurge    otherwise. A recipient with one donor that did not acknowledge drops all that it gets
 //   in
 //             this hand-over: simple, and safe.
-std::optional<PrepareTask> PrepareTaskOf(const MigrationRecord& record, const NodeId& recipient,
-                                         const Reports& reports, const Sessions& sessions);
+struct PrepareTerms {
+  struct Donor {
+    NodeId node;
+    std::string log_id;  // of its acknowledgement; empty without one
+    uint64_t watermark = 0;
+  };
+  PrepareTask::Mode mode = PrepareTask::Mode::kChanges;
+  std::vector<Donor> donors;
+};
+// Nothing before all donors of `recipient` have closed.
+std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const NodeId& recipient,
+                                           const Reports& reports);
+
+// Every recipient of the hand-over has answered to its present terms.
+Claim RecipientsReady(const MigrationRecord& record, const Reports& reports);
 
 // Verification so far, over all recipients.
 struct VerifySum {

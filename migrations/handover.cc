@@ -10,39 +10,19 @@ void Append(const HashRangeSet& from, std::vector<HashRange>& to) {
   to.insert(to.end(), ranges.begin(), ranges.end());
 }
 
-std::vector<RangeMove> Reversed(std::vector<RangeMove> moves) {
-  for (RangeMove& move : moves) std::swap(move.from, move.to);
-  return moves;
-}
+// The waves that change hands in the record's stage, and in which direction.
+struct Handover {
+  uint32_t first = 0;
+  uint32_t end = 0;
+  bool backwards = false;
+};
 
-}  // namespace
-
-std::vector<RangeMove> MovesOfWaves(const Preview& preview, uint32_t first, uint32_t end) {
-  std::map<std::pair<NodeId, NodeId>, std::vector<HashRange>> ranges;
-  for (const PlannedMove& move : preview.moves) {
-    if (move.wave >= first && move.wave < end) Append(move.ranges, ranges[{move.from, move.to}]);
-  }
-  std::vector<RangeMove> moves;
-  for (const auto& [nodes, list] : ranges) {
-    moves.push_back({nodes.first, nodes.second, HashRangeSet(list)});
-  }
-  return moves;
-}
-
-std::vector<RangeMove> RemainingMoves(const MigrationRecord& record) {
-  return MovesOfWaves(record.preview, record.waves_committed, record.preview.waves);
-}
-
-std::vector<RangeMove> CommittedMoves(const MigrationRecord& record) {
-  return MovesOfWaves(record.preview, 0, record.waves_committed);
-}
-
-std::vector<RangeMove> HandoverMoves(const MigrationRecord& record) {
+Handover HandoverOf(const MigrationRecord& record) {
   switch (record.stage) {
     case Stage::kFencing:
-      return MovesOfWaves(record.preview, record.wave, record.wave + 1);
+      return {record.wave, record.wave + 1, false};
     case Stage::kUndoFencing:
-      return Reversed(CommittedMoves(record));
+      return {0, record.waves_committed, true};
     case Stage::kPlanned:
     case Stage::kWarming:
     case Stage::kVerifying:
@@ -55,6 +35,76 @@ std::vector<RangeMove> HandoverMoves(const MigrationRecord& record) {
       return {};
   }
   return {};
+}
+
+template <typename Directed>
+std::vector<Directed> Turned(std::vector<Directed> list, bool backwards) {
+  if (backwards) {
+    for (Directed& item : list) std::swap(item.from, item.to);
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<Flow> FlowsOfWaves(const Preview& preview, uint32_t first, uint32_t end) {
+  std::set<Flow> flows;
+  for (const PlannedMove& move : preview.moves) {
+    if (move.wave >= first && move.wave < end) flows.insert({move.from, move.to});
+  }
+  return {flows.begin(), flows.end()};
+}
+
+std::vector<RangeMove> MovesOfWaves(const Preview& preview, uint32_t first, uint32_t end) {
+  std::map<Flow, std::vector<HashRange>> ranges;
+  for (const PlannedMove& move : preview.moves) {
+    if (move.wave >= first && move.wave < end) Append(move.ranges, ranges[{move.from, move.to}]);
+  }
+  std::vector<RangeMove> moves;
+  for (const auto& [flow, list] : ranges) {
+    moves.push_back({flow.from, flow.to, HashRangeSet(list)});
+  }
+  return moves;
+}
+
+std::vector<Flow> RemainingFlows(const MigrationRecord& record) {
+  return FlowsOfWaves(record.preview, record.waves_committed, record.preview.waves);
+}
+
+std::vector<RangeMove> RemainingMoves(const MigrationRecord& record) {
+  return MovesOfWaves(record.preview, record.waves_committed, record.preview.waves);
+}
+
+std::vector<Flow> CommittedFlows(const MigrationRecord& record) {
+  return FlowsOfWaves(record.preview, 0, record.waves_committed);
+}
+
+std::vector<Flow> HandoverFlows(const MigrationRecord& record) {
+  const Handover handover = HandoverOf(record);
+  return Turned(FlowsOfWaves(record.preview, handover.first, handover.end), handover.backwards);
+}
+
+std::vector<RangeMove> HandoverMoves(const MigrationRecord& record) {
+  const Handover handover = HandoverOf(record);
+  return Turned(MovesOfWaves(record.preview, handover.first, handover.end), handover.backwards);
+}
+
+std::set<NodeId> DonorsOf(const std::vector<Flow>& flows) {
+  std::set<NodeId> donors;
+  for (const Flow& flow : flows) donors.insert(flow.from);
+  return donors;
+}
+
+std::set<NodeId> RecipientsOf(const std::vector<Flow>& flows) {
+  std::set<NodeId> recipients;
+  for (const Flow& flow : flows) recipients.insert(flow.to);
+  return recipients;
+}
+
+std::set<NodeId> NodesOf(const std::vector<Flow>& flows) {
+  std::set<NodeId> nodes = DonorsOf(flows);
+  nodes.merge(RecipientsOf(flows));
+  return nodes;
 }
 
 std::map<NodeId, HashRangeSet> RangesByDonor(const std::vector<RangeMove>& moves) {

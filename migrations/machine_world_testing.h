@@ -72,6 +72,9 @@ class MachineWorld {
   int persists() const { return persists_; }
   int events() const { return events_; }
   Instant now() const { return now_; }
+  Incarnation IncarnationOf(const NodeId& node) const {
+    return owners_.at(node).view.incarnation();
+  }
   absl::Duration unowned() const { return unowned_; }  // longest that no owner took writes
 
   template <typename Body>

@@ -1,6 +1,5 @@
 #include "migrations/migration_machine.h"
 
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -196,6 +195,7 @@ void MigrationMachine::AbsorbPersisted(const MachineView& view) {
   record_ = *std::exchange(persisting_, std::nullopt);
   draft_ = record_;
   draft_changed_ = false;
+  held_.clear();
   if (new_transfer) {
     reports_.clear();
     seen_.clear();
@@ -209,12 +209,6 @@ void MigrationMachine::AbsorbPersisted(const MachineView& view) {
   SnapshotBeliefs(view);
   if (before == Stage::kUndoFencing && record_.undo_requested) {
     retry_undo_ = view.now + FenceTimeout(view);
-  }
-  for (auto& [node, reports] : reports_) {
-    reports.fence.reset();
-    reports.prepared.reset();
-    // A transfer that broke while another wave was being committed is still broken.
-    if (record_.stage != Stage::kCommitted) reports.failure.reset();
   }
 }
 
@@ -415,10 +409,12 @@ std::optional<PersistCommand> MigrationMachine::DecideVerifying(const MachineVie
                                       : warmed.missing;
   if (draft_.paused || draft_.awaiting_promotion) return std::nullopt;
   if (sum.done && warmed.holds) {
-    return Take(Step::kFenceWave, kWarmed | kVerified | kHoldOver | If(promoted, kPromoted),
-                fmt::format("verified: {} mismatches of {} keys compared <= {} allowed",
-                            sum.mismatched, sum.compared, strategy.verify_max_mismatch),
-                view);
+    return Take(
+        Step::kFenceWave,
+        If(warmed.holds, kWarmed) | If(sum.done, kVerified) | If(promoted, kPromoted) | kHoldOver,
+        fmt::format("verified: {} mismatches of {} keys compared <= {} allowed", sum.mismatched,
+                    sum.compared, strategy.verify_max_mismatch),
+        view);
   }
   const absl::Duration left = strategy.warm_timeout - Elapsed(view);
   if (left <= absl::ZeroDuration()) {
@@ -434,7 +430,7 @@ std::optional<PersistCommand> MigrationMachine::DecideVerifying(const MachineVie
 // Both hand-overs end the same way: owners change when both proofs are there.
 std::optional<PersistCommand> MigrationMachine::HandOver(Step step, const MachineView& view) {
   const Claim closed = DonorsClosed(record_, reports_);
-  const Claim ready = RecipientsReady(record_, reports_, view.sessions);
+  const Claim ready = RecipientsReady(record_, reports_);
   const Instant patience_ends = stage_entered_ + kHandoverPatience;
   if (view.now >= patience_ends) {
     held_ = closed.holds ? ready.missing : closed.missing;
@@ -451,7 +447,8 @@ std::optional<PersistCommand> MigrationMachine::HandOver(Step step, const Machin
                                        unclean ? " on the expiry of a lease" : "")
                          : fmt::format("{} committed waves are undone", record_.waves_committed);
   std::optional<PersistCommand> commit =
-      Take(step, kDonorsClosed | kRecipientsReady, std::move(note), view);
+      Take(step, If(closed.holds, kDonorsClosed) | If(ready.holds, kRecipientsReady),
+           std::move(note), view);
   commit->next.evidence = std::move(evidence);
   commit->next.unclean = commit->next.unclean || unclean;
   return commit;
@@ -459,7 +456,7 @@ std::optional<PersistCommand> MigrationMachine::HandOver(Step step, const Machin
 
 std::optional<PersistCommand> MigrationMachine::DecideFencing(const MachineView& view) {
   if (IsStopRequested(draft_)) return GiveWaveUp(kAbortedByOperator, view);
-  if (std::string failure = FailureAmong(HandoverMoves(record_)); !failure.empty()) {
+  if (std::string failure = FailureAmong(NodesOf(HandoverFlows(record_))); !failure.empty()) {
     return GiveWaveUp(fmt::format("{} failed: {}", Waves(record_), failure), view);
   }
   if (auto commit = HandOver(Step::kCommitWave, view)) return commit;
@@ -470,7 +467,7 @@ std::optional<PersistCommand> MigrationMachine::DecideFencing(const MachineView&
   }
   if (auto passed_over = PassOverExpired(view)) return passed_over;
   const Claim closed = DonorsClosed(record_, reports_);
-  const Claim ready = RecipientsReady(record_, reports_, view.sessions);
+  const Claim ready = RecipientsReady(record_, reports_);
   return GiveWaveUp(fmt::format("{} failed: {} within {}, the fence timeout", Waves(record_),
                                 closed.holds ? ready.missing : closed.missing,
                                 absl::FormatDuration(FenceTimeout(view))),
@@ -535,7 +532,7 @@ std::optional<PersistCommand> MigrationMachine::DecideNextWave(const MachineView
     return std::nullopt;
   }
   // Promotion is asked for once, before the first wave.
-  return Take(Step::kFenceWave, kWarmed | kPromoted | kHoldOver,
+  return Take(Step::kFenceWave, If(warmed.holds, kWarmed) | kPromoted | kHoldOver,
               fmt::format("held for {}", absl::FormatDuration(record_.plan.strategy.hold)), view);
 }
 
@@ -545,7 +542,7 @@ std::optional<PersistCommand> MigrationMachine::TryUndo(const MachineView& view)
     WakeAt(retry_undo_);
     return std::nullopt;
   }
-  const Claim connected = AllConnected(CommittedMoves(record_), view.sessions);
+  const Claim connected = AllConnected(CommittedFlows(record_), view.sessions);
   held_ = connected.holds ? "" : "the undo is " + connected.missing;
   if (!connected.holds) return std::nullopt;
   return Take(Step::kFenceUndo, kUndoPossible, draft_.failure, view);
@@ -567,7 +564,7 @@ std::optional<PersistCommand> MigrationMachine::DecideSoaking(const MachineView&
 }
 
 std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineView& view) {
-  if (std::string failure = FailureAmong(HandoverMoves(record_)); !failure.empty()) {
+  if (std::string failure = FailureAmong(NodesOf(HandoverFlows(record_))); !failure.empty()) {
     return Take(Step::kAbandonUndo, kNoEvidence, "the undo failed: " + failure, view);
   }
   if (auto commit = HandOver(Step::kCommitUndo, view)) return commit;
@@ -577,7 +574,7 @@ std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineV
     return std::nullopt;
   }
   const Claim closed = DonorsClosed(record_, reports_);
-  const Claim ready = RecipientsReady(record_, reports_, view.sessions);
+  const Claim ready = RecipientsReady(record_, reports_);
   return Take(Step::kAbandonUndo, kNoEvidence,
               fmt::format("the undo failed: {} within {}, the fence timeout",
                           closed.holds ? ready.missing : closed.missing,
@@ -588,24 +585,20 @@ std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineV
 // Why the transfer of what is left has to begin afresh; empty when it need not. Remembers which
 // incarnations take part in this attempt.
 std::string MigrationMachine::TransferTrouble(const MachineView& view) {
-  const std::vector<RangeMove> moves = RemainingMoves(record_);
-  if (std::string failure = FailureAmong(moves); !failure.empty()) return failure;
-  for (const RangeMove& move : moves) {
-    for (const NodeId& node : {move.from, move.to}) {
-      const auto session = view.sessions.find(node);
-      if (session == view.sessions.end() || session->second.incarnation == Incarnation()) continue;
-      const auto [seen, fresh] = seen_.emplace(node, session->second.incarnation);
-      if (!fresh && seen->second != session->second.incarnation) {
-        return fmt::format("{} restarted", node);
-      }
+  const std::set<NodeId> nodes = NodesOf(RemainingFlows(record_));
+  if (std::string failure = FailureAmong(nodes); !failure.empty()) return failure;
+  for (const NodeId& node : nodes) {
+    const auto session = view.sessions.find(node);
+    if (session == view.sessions.end() || session->second.incarnation == Incarnation()) continue;
+    const auto [seen, fresh] = seen_.emplace(node, session->second.incarnation);
+    if (!fresh && seen->second != session->second.incarnation) {
+      return fmt::format("{} restarted", node);
     }
   }
   return "";
 }
 
-std::string MigrationMachine::FailureAmong(const std::vector<RangeMove>& moves) const {
-  std::set<NodeId> nodes;
-  for (const RangeMove& move : moves) nodes.insert({move.from, move.to});
+std::string MigrationMachine::FailureAmong(const std::set<NodeId>& nodes) const {
   for (const NodeId& node : nodes) {
     const auto it = reports_.find(node);
     if (it != reports_.end() && it->second.failure.has_value()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -141,7 +142,7 @@ class MigrationMachine {
   std::optional<PersistCommand> PassOverExpired(const MachineView& view);
   std::optional<PersistCommand> HandOver(Step step, const MachineView& view);
   std::string TransferTrouble(const MachineView& view);
-  std::string FailureAmong(const std::vector<RangeMove>& moves) const;
+  std::string FailureAmong(const std::set<NodeId>& nodes) const;
 
   absl::Duration Elapsed(const MachineView& view) const;
   absl::Duration FenceTimeout(const MachineView& view) const;

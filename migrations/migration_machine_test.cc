@@ -319,6 +319,28 @@ TEST_P(EachPlacement, ARecipientThatRestartsWarmsAgain) {
   }
 }
 
+// However long the hold is over: nobody is fenced for a recipient that is cold.
+TEST(MachineTest, TheNextWaveWaitsForTheRestToBeWarmAgain) {
+  MachineWorld world(Base(PlacementKind::kRing), Add());
+  ASSERT_TRUE(world.RunToStage(Stage::kCommitted));
+  bool cold = true;
+  world.set_report_filter([&](TaskReport& report) {
+    auto* warm = std::get_if<WarmReport>(&report.body);
+    if (warm != nullptr && cold) warm->caught_up = false;
+    return true;
+  });
+  world.RestartNode(kNew);
+  world.RunUntil([] { return false; }, 500);
+  EXPECT_EQ(world.record().stage, Stage::kCommitted);
+  EXPECT_EQ(world.record().waves_committed, 1u);
+  EXPECT_EQ(world.machine().Progress().held,
+            "waiting for the remaining waves to be warm (transfer attempt 2)");
+  cold = false;
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+  ExpectCleanEnd(world);
+}
+
 TEST_P(EachPlacement, ADonorThatRestartsIsCopiedAgain) {
   MachineWorld world(Base(GetParam()), Add());
   ASSERT_TRUE(world.RunToStage(Stage::kVerifying));
@@ -523,8 +545,10 @@ TEST_P(EachPlacement, UndoWhileSoakingLosesNothing) {
   MachineWorld world(Base(GetParam()), Add());
   ASSERT_TRUE(world.RunToStage(Stage::kSoaking));
   world.RunUntil([] { return false; }, 5);
+  const Id128 nonce = world.record().nonce;
   ASSERT_TRUE(world.Command(OperatorCommand::kUndo).ok());
   ASSERT_TRUE(world.RunToStage(Stage::kUndoFencing));
+  EXPECT_NE(world.record().nonce, nonce) << "what the first transfer still sends is void";
   ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>(kDonor).has_value(); }));
   const PrepareTask prepare = *world.TaskOf<PrepareTask>(kDonor);
   EXPECT_EQ(prepare.mode, PrepareTask::Mode::kDirty);
@@ -658,6 +682,23 @@ TEST(MachineTest, AFailureWhileFencingIsNotWaitedFor) {
   ExpectCleanEnd(world);
 }
 
+// What fails while the persist of the next stage is under way has failed there too.
+TEST(MachineTest, AFailureWhileTheFenceIsPersisted) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Add());
+  world.set_crash([&](int, const PersistCommand& command) {
+    if (command.step == Step::kFenceWave && !command.touch) {
+      world.Deliver(TaskReport{"mig-1", 0, world.record().nonce, kNew, world.IncarnationOf(kNew),
+                               TaskFailure{"transfer suspect", true}});
+    }
+    return MachineWorld::Crash::kNone;
+  });
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kAborted);
+  EXPECT_EQ(world.record().failure, "wave 1 of 3 failed: cache-03: transfer suspect");
+  EXPECT_LT(world.unowned(), absl::Milliseconds(50));
+  ExpectCleanEnd(world);
+}
+
 TEST(MachineTest, AcknowledgementsThatDoNotCount) {
   const struct {
     const char* what;
@@ -717,6 +758,46 @@ TEST(MachineTest, AcknowledgementsThatDoNotCount) {
     EXPECT_EQ(world.steps().back(), "PA abort fencing") << c.what;
     ExpectCleanEnd(world);
   }
+}
+
+// A process that restarts takes its promises with it, also those that were given in time.
+TEST(MachineTest, AnAcknowledgementDiesWithItsProcess) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Add());
+  bool acknowledged = false;
+  bool restarted = false;
+  world.set_report_filter([&](TaskReport& report) {
+    if (!std::holds_alternative<FenceAck>(report.body)) return true;
+    if (report.node == kDonor && !restarted) acknowledged = true;
+    // The others answer only once it has restarted, and it does not answer again.
+    return report.node == kDonor ? !restarted : restarted;
+  });
+  ASSERT_TRUE(
+      world.RunUntil([&] { return acknowledged && world.record().stage == Stage::kFencing; }));
+  restarted = true;
+  world.RestartNode(kDonor);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kAborted);
+  EXPECT_THAT(world.record().failure, HasSubstr("cache-00 did not acknowledge the fence"));
+  ExpectCleanEnd(world);
+}
+
+TEST(MachineTest, CompletenessDiesWithItsProcess) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Remove(1));
+  bool prepared = false;
+  bool restarted = false;
+  world.set_report_filter([&](TaskReport& report) {
+    if (!std::holds_alternative<PreparedReport>(report.body)) return true;
+    if (report.node == "cache-00" && !restarted) prepared = true;
+    return report.node == "cache-00" ? !restarted : restarted;
+  });
+  ASSERT_TRUE(world.RunUntil([&] { return prepared; }));
+  EXPECT_EQ(world.record().stage, Stage::kFencing);
+  restarted = true;
+  world.RestartNode("cache-00");
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kAborted);
+  EXPECT_THAT(world.record().failure, HasSubstr("cache-00 did not report to be complete"));
+  ExpectCleanEnd(world);
 }
 
 // The unclean path: a donor that nobody reaches is passed over once it can hold no lease any more,

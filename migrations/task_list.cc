@@ -32,23 +32,38 @@ void AddWarmTasks(const MigrationRecord& record, const Sessions& sessions, TaskL
 }
 
 void AddVerifyTasks(const MigrationRecord& record, TaskLists& tasks) {
-  for (const auto& [recipient, unused] : MovesByRecipient(RemainingMoves(record))) {
+  for (const NodeId& recipient : RecipientsOf(RemainingFlows(record))) {
     tasks[recipient].push_back(MakeTask(record, 0, VerifyTask{record.plan.strategy.verify_sample}));
   }
+}
+
+// REQUIRES: `terms` and `moves` name the same donors in the same order.
+PrepareTask MakePrepareTask(const MigrationRecord& record, const PrepareTerms& terms,
+                            const std::vector<RangeMove>& moves, const Sessions& sessions) {
+  PrepareTask task;
+  task.mode = terms.mode;
+  task.epoch = record.wave_epoch;
+  task.limits = record.plan.limits;
+  for (size_t i = 0; i < moves.size(); ++i) {
+    task.donors.push_back({{moves[i].from, AddressOf(moves[i].from, sessions), moves[i].ranges},
+                           terms.donors[i].log_id,
+                           terms.donors[i].watermark});
+  }
+  return task;
 }
 
 void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
                       const Sessions& sessions, TaskLists& tasks) {
   const std::vector<RangeMove> moves = HandoverMoves(record);
   const Epoch floor(record.wave_epoch.value - 1);
-  for (auto& [donor, ranges] : RangesByDonor(moves)) {
+  for (const auto& [donor, ranges] : RangesByDonor(moves)) {
     tasks[donor].push_back(MakeTask(record, record.wave, FenceTask{ranges, floor}));
   }
-  for (const auto& [recipient, unused] : MovesByRecipient(moves)) {
-    std::optional<PrepareTask> task = PrepareTaskOf(record, recipient, reports, sessions);
-    if (task.has_value()) {
-      tasks[recipient].push_back(MakeTask(record, record.wave, std::move(*task)));
-    }
+  for (const auto& [recipient, its_moves] : MovesByRecipient(moves)) {
+    const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);
+    if (!terms.has_value()) continue;
+    tasks[recipient].push_back(
+        MakeTask(record, record.wave, MakePrepareTask(record, *terms, its_moves, sessions)));
   }
 }
 
