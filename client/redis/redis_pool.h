@@ -17,7 +17,7 @@
 namespace warmring {
 
 struct RedisPoolOptions {
-  size_t max_connections = 32; // per address
+  size_t max_connections = 32;  // per address
   absl::Duration connect_timeout = absl::Milliseconds(500);
   // Bounds each wait of a command, unless the caller's deadline is nearer.
   absl::Duration command_timeout = absl::Seconds(1);
@@ -31,30 +31,29 @@ struct RedisPoolOptions {
 // `max_connections` to one address are out at once; more callers wait.
 // Thread-safe.
 class RedisPool {
-public:
+ public:
   explicit RedisPool(RedisPoolOptions options);
-  ~RedisPool(); // REQUIRES: no lease is out
-  RedisPool(const RedisPool &) = delete;
-  RedisPool &operator=(const RedisPool &) = delete;
+  ~RedisPool();  // REQUIRES: no lease is out
+  RedisPool(const RedisPool&) = delete;
+  RedisPool& operator=(const RedisPool&) = delete;
 
   // A connection of the holder's own. Going out of scope returns it; a broken
   // one is closed.
   class Lease {
-  public:
-    Lease(Lease &&other) noexcept = default;
-    Lease &operator=(Lease &&) = delete;
+   public:
+    Lease(Lease&& other) noexcept = default;
+    Lease& operator=(Lease&&) = delete;
     ~Lease();
-    RedisConnection *operator->() const { return connection_.get(); }
+    RedisConnection* operator->() const { return connection_.get(); }
     // It was used before: the server may have closed it since, and a first
     // failure says nothing about the server.
     bool reused() const { return reused_; }
 
-  private:
+   private:
     friend class RedisPool;
-    Lease(RedisPool *pool, std::unique_ptr<RedisConnection> connection,
-          bool reused)
+    Lease(RedisPool* pool, std::unique_ptr<RedisConnection> connection, bool reused)
         : pool_(pool), connection_(std::move(connection)), reused_(reused) {}
-    RedisPool *pool_;
+    RedisPool* pool_;
     std::unique_ptr<RedisConnection> connection_;
     bool reused_;
   };
@@ -72,22 +71,22 @@ public:
 
   size_t IdleCount(std::string_view address) const;
 
-private:
+ private:
   struct Address {
     std::vector<std::unique_ptr<RedisConnection>> idle;
-    size_t out = 0; // leases, and connects under way
+    size_t out = 0;  // leases, and connects under way
     Instant down_until;
     absl::Status down_reason;
   };
 
   void Return(std::unique_ptr<RedisConnection> connection);
-  void GiveUpSlot(const std::string &address, const absl::Status &failure);
+  void GiveUpSlot(const std::string& address, const absl::Status& failure);
   absl::Duration TimeoutFor(Instant deadline) const;
 
   const RedisPoolOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;
-  std::map<std::string, Address, std::less<>> addresses_; // guarded by mutex_
+  std::map<std::string, Address, std::less<>> addresses_;  // guarded by mutex_
 };
 
-} // namespace warmring
+}  // namespace warmring

@@ -18,24 +18,20 @@ constexpr std::array<std::pair<std::string_view, RefusalCode>, 7> kCodes = {{
 }};
 
 // Cuts the first word off; empty when there is none left.
-std::string_view TakeWord(std::string_view &rest) {
+std::string_view TakeWord(std::string_view& rest) {
   const size_t end = rest.find(' ');
   const std::string_view word = rest.substr(0, end);
-  rest =
-      end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+  rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
   return word;
 }
 
-std::string DashIsEmpty(std::string_view word) {
-  return word == "-" ? "" : std::string(word);
-}
+std::string DashIsEmpty(std::string_view word) { return word == "-" ? "" : std::string(word); }
 
-} // namespace
+}  // namespace
 
 std::string_view RefusalName(RefusalCode code) {
-  for (const auto &[name, value] : kCodes) {
-    if (value == code)
-      return name;
+  for (const auto& [name, value] : kCodes) {
+    if (value == code) return name;
   }
   return "WRUNKNOWN";
 }
@@ -43,17 +39,15 @@ std::string_view RefusalName(RefusalCode code) {
 std::optional<Refusal> ParseRefusal(std::string_view error) {
   std::string_view rest = error;
   const std::string_view name = TakeWord(rest);
-  for (const auto &[known, code] : kCodes) {
-    if (known != name)
-      continue;
+  for (const auto& [known, code] : kCodes) {
+    if (known != name) continue;
     Refusal refusal;
     refusal.code = code;
     refusal.word = DashIsEmpty(TakeWord(rest));
     const std::string_view version = TakeWord(rest);
-    const auto [end, error_code] = std::from_chars(
-        version.data(), version.data() + version.size(), refusal.version.value);
-    if (error_code != std::errc() || end != version.data() + version.size())
-      return std::nullopt;
+    const auto [end, error_code] =
+        std::from_chars(version.data(), version.data() + version.size(), refusal.version.value);
+    if (error_code != std::errc() || end != version.data() + version.size()) return std::nullopt;
     refusal.owner_address = DashIsEmpty(TakeWord(rest));
     refusal.text = std::string(rest);
     return refusal;
@@ -61,4 +55,4 @@ std::optional<Refusal> ParseRefusal(std::string_view error) {
   return std::nullopt;
 }
 
-} // namespace warmring
+}  // namespace warmring
