@@ -8,9 +8,8 @@
 #include "agent/redis_module/redis_node_testing.h"
 #include "tests/support/wait.h"
 
-// The module in the real redis-server, driven as an agent and as clients would. The story of each
-// group is a rule that clients rely on; the numbers are those of the list of rules that keep every
-// value fresh (ARCHITECTURE.md, "Why no value is ever stale").
+// The module in the real redis-server, driven as an agent and as clients would (docs/protocol.md,
+// section 2). The story of each group is a rule that keeps every value fresh.
 
 namespace warmring {
 namespace {
@@ -581,7 +580,7 @@ TEST_F(TransferTest, LfuFrequencyTravels) {
   EXPECT_GE(recipient_->Do({"OBJECT", "FREQ", KeyIn(0)}).integer, frequency - 1);
 }
 
-// Rule 5: entries land only while their transfer's nonce holds.
+// Entries land only while their transfer's nonce holds.
 TEST_F(TransferTest, EntriesAreVoidOnceTheNonceIsClosed) {
   donor_->Do({"SET", KeyIn(0), "v"});
   EXPECT_THAT(Copy({KeyIn(0)}), IsError("WRVOID "));
@@ -699,7 +698,7 @@ TEST_F(TransferTest, APurgeChecksEachKeyAgainstThePresentMap) {
   EXPECT_EQ(donor_->Stat("faults"), 0);
 }
 
-// Rule 1, the module's part: what the watermark covers is what the recipient applied.
+// What the watermark covers is what the recipient applied.
 TEST_F(TransferTest, NothingThatWasAcknowledgedIsMissingUpToTheWatermark) {
   const std::string track(32, '1');
   const std::string log =
@@ -718,7 +717,7 @@ TEST_F(TransferTest, NothingThatWasAcknowledgedIsMissingUpToTheWatermark) {
   EXPECT_EQ(recipient_->Do({"WR.READ", At(6), "GET", KeyIn(0)}).elements[0], Str("v2"));
 }
 
-// Rule 2: a grace read never brings back what was written over.
+// A grace read never brings back what was written over.
 class GraceTest : public TransferTest {
  protected:
   void EnterGrace(uint32_t grace_ms = 60'000) {
@@ -813,7 +812,7 @@ TEST_F(GraceTest, AnOverflowOfTheDirtySetClosesIt) {
               ElementsAre(Int(0), Int(0), RedisReply{RedisReply::Type::kArray, "", 0, {}}));
 }
 
-// Rule 6: an undo sends back exactly the dirty set, while the owner is fenced.
+// An undo sends back exactly the dirty set, while the owner is fenced.
 TEST_F(GraceTest, AnUndoBringsBackExactlyWhatChanged) {
   donor_->Do({"SET", KeyIn(0, 7), "untouched"});
   EnterGrace();
@@ -839,7 +838,7 @@ TEST_F(GraceTest, AnUndoBringsBackExactlyWhatChanged) {
   EXPECT_EQ(recipient_->Stat("dirty_keys"), 0);
 }
 
-// Rule 3: a slow fill of an old value must not land after an invalidation.
+// A slow fill of an old value must not land after an invalidation.
 class FillTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -929,7 +928,7 @@ TEST_F(FillTest, AMissOfAFieldIsNoMissOfTheKey) {
   EXPECT_NE(node_->Do({"WR.READ", At(5), "EXISTS", KeyIn(0, 1)}).elements[1], kNil);
 }
 
-// Rule 4: pending recipients take forgets, never values.
+// Pending recipients take forgets, never values.
 TEST_F(TransferTest, APendingRecipientTakesForgetsAndRefusesValues) {
   ASSERT_THAT(Open(), IsOkStatus());
   donor_->Do({"SET", KeyIn(0), "v"});
@@ -943,7 +942,7 @@ TEST_F(TransferTest, APendingRecipientTakesForgetsAndRefusesValues) {
   EXPECT_EQ(recipient_->Stat("faults"), 0);
 }
 
-// Rule 7: a delete takes effect before it is refused, and reaches the present owner.
+// A delete takes effect before it is refused, and reaches the present owner.
 TEST_F(TransferTest, ADeleteIsAppliedAndRefusedAndForwarded) {
   const auto forgotten = [&](int64_t cursor) {
     return donor_->Agent({"WR.FORGOTTEN", std::to_string(cursor), "10"});
@@ -996,7 +995,7 @@ TEST(Deletes, TakeEffectWithoutALeaseAndWithoutMemory) {
   EXPECT_EQ(node->Do({"DBSIZE"}), Int(0));
 }
 
-// Rule 8: a new incarnation trusts nothing that it did not see.
+// A new incarnation trusts nothing that it did not see.
 TEST(Restart, LosesEverythingAndFailsClosed) {
   const auto node = RedisNode::Start("a");
   ASSERT_NE(node, nullptr);
