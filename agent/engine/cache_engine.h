@@ -129,7 +129,7 @@ class CacheEngine {
   // Replaces or deletes each key, in order. Entries outside the ranges that are still open are
   // passed over.
   // Errors: Cancelled: the transfer is closed, nothing was applied by the failing part;
-  // InvalidArgument: the engine refuses a payload.
+  // InvalidArgument: the engine refuses a payload; ResourceExhausted: it has no memory for it.
   virtual absl::Status Apply(const Id128& nonce, const std::vector<EngineEntry>& entries) = 0;
   virtual absl::Status CloseTransfer(const Id128& nonce) = 0;
 

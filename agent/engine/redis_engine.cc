@@ -36,6 +36,7 @@ absl::Status ErrorOf(const std::string& address, const std::string& text) {
   if (code == "WRVOID") return absl::CancelledError(message);
   if (code == "WRSUSPECT") return absl::DataLossError(message);
   if (code == "WRPAYLOAD") return absl::InvalidArgumentError(message);
+  if (code == "OOM") return absl::ResourceExhaustedError(message);
   if (code == "LOADING" || code == "BUSY" || code == "MASTERDOWN") {
     return absl::UnavailableError(message);
   }

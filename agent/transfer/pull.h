@@ -87,6 +87,7 @@ class PullChannel {
   virtual ~PullChannel() = default;
   // Blocks. False: the stream is over; Finish says why.
   virtual bool Read(PullItem* item) = 0;
+  // Neither waits for the donor.
   virtual void Acknowledge(uint64_t position) = 0;
   virtual void Verify(const VerifyRequest& request) = 0;
   // Ends the stream from this side; a blocked Read returns false.

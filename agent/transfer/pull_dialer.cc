@@ -2,8 +2,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "agent/transfer/pull_wire.h"
@@ -27,10 +31,16 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+// Writes on a thread of its own: a write waits while the donor does not read.
 class GrpcPullChannel : public PullChannel {
  public:
   GrpcPullChannel(const std::string& address, PullOrder order)
       : stub_(v1::TransferService::NewStub(NewChannel(address))), order_(std::move(order)) {}
+
+  ~GrpcPullChannel() override {
+    Cancel();
+    StopWriter();
+  }
 
   bool Read(PullItem* item) override {
     if (stream_ == nullptr) Begin();
@@ -46,15 +56,15 @@ class GrpcPullChannel : public PullChannel {
   }
 
   void Acknowledge(uint64_t position) override {
-    v1::PullRequest request;
-    request.mutable_acknowledge()->set_position(position);
-    Write(request);
+    std::lock_guard<std::mutex> lock(mutex_);
+    acknowledged_ = position;
+    wake_.notify_all();
   }
 
   void Verify(const VerifyRequest& verify) override {
-    v1::PullRequest request;
-    *request.mutable_verify() = VerifyRequestToProto(verify);
-    Write(request);
+    std::lock_guard<std::mutex> lock(mutex_);
+    verifies_.push_back(verify);
+    wake_.notify_all();
   }
 
   void Cancel() override { context_.TryCancel(); }
@@ -62,34 +72,65 @@ class GrpcPullChannel : public PullChannel {
   absl::Status Finish() override {
     if (stream_ == nullptr) return absl::CancelledError("the stream never began");
     if (!malformed_.ok()) context_.TryCancel();
+    StopWriter();
     const grpc::Status status = stream_->Finish();
     return malformed_.ok() ? wire::FromGrpcStatus(status) : malformed_;
   }
 
  private:
-  using Stream = grpc::ClientReaderWriter<v1::PullRequest, v1::PullResponse>;
-
   void Begin() {
-    std::unique_ptr<Stream> stream = stub_->Pull(&context_);
+    stream_ = stub_->Pull(&context_);
+    writer_ = std::thread([this] { RunWriter(); });
+  }
+
+  void RunWriter() {
     v1::PullRequest request;
     *request.mutable_start() = PullOrderToProto(order_);
     // A failure shows in Read and Finish.
-    stream->Write(request);
-    std::lock_guard<std::mutex> lock(mutex_);
-    stream_ = std::move(stream);
+    while (stream_->Write(request) && NextRequest(&request)) {
+    }
   }
 
-  void Write(const v1::PullRequest& request) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (stream_) stream_->Write(request);
+  // Waits for something to say. False: the stream is over.
+  bool NextRequest(v1::PullRequest* request) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait(lock, [this] { return over_ || acknowledged_.has_value() || !verifies_.empty(); });
+    if (over_) return false;
+    request->Clear();
+    if (!verifies_.empty()) {
+      *request->mutable_verify() = VerifyRequestToProto(verifies_.front());
+      verifies_.pop_front();
+    } else {
+      request->mutable_acknowledge()->set_position(*acknowledged_);
+      acknowledged_.reset();
+    }
+    return true;
+  }
+
+  // REQUIRES: the stream is over or cancelled, so that no write can wait.
+  void StopWriter() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      over_ = true;
+      wake_.notify_all();
+    }
+    if (writer_.joinable()) writer_.join();
   }
 
   const std::unique_ptr<v1::TransferService::Stub> stub_;
   const PullOrder order_;
   grpc::ClientContext context_;
+  // Of the thread that reads.
+  std::unique_ptr<grpc::ClientReaderWriter<v1::PullRequest, v1::PullResponse>> stream_;
   absl::Status malformed_;
-  std::mutex mutex_;  // one write at a time
-  std::unique_ptr<Stream> stream_;  // set once, by the reader, under mutex_
+  std::thread writer_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  std::optional<uint64_t> acknowledged_;  // the newest one, not sent yet
+  std::deque<VerifyRequest> verifies_;
+  bool over_ = false;
 };
 
 }  // namespace

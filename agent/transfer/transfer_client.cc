@@ -72,7 +72,6 @@ void TransferClient::Verify(uint32_t sample) {
     }
   }
   for (auto& [source, channel] : ready) AskVerify(source, channel.get());
-  changed_(true);
 }
 
 void TransferClient::MembershipChanged() {
