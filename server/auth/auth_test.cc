@@ -16,7 +16,7 @@ TEST(AuthoriserTest, DevelopmentIsForLoopbackOnly) {
     EXPECT_OK(MakeAuthoriser(true, address)) << address;
   }
   for (const char* address : {"0.0.0.0:7420", "10.0.0.1:7420", "[::]:7420", "127.0.0.1", ":7420",
-                              "localhost.example:1", "128.0.0.1:1"}) {
+                              "localhost.example:1", "127.evil.example:1", "128.0.0.1:1"}) {
     EXPECT_THAT(MakeAuthoriser(true, address),
                 StatusIs(absl::StatusCode::kInvalidArgument, "--listen"))
         << address;
