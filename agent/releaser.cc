@@ -52,10 +52,9 @@ HashRangeSet Releaser::EntitledRanges(const Membership& membership) const {
 
 void Releaser::OnInstalled(const Membership::Ptr& membership) {
   const HashRangeSet entitled = EntitledRanges(*membership);
-  const bool member = membership->FindNode(options_.node).has_value();
   std::lock_guard<std::mutex> lock(mutex_);
   // What an earlier agent left undone is found by looking once, whatever the first membership is.
-  const bool shrank = known_ ? !entitled.Includes(entitled_) : member;
+  const bool shrank = !known_ || !entitled.Includes(entitled_);
   known_ = true;
   entitled_ = entitled;
   installed_ = membership;

@@ -24,9 +24,8 @@ struct ReleaserOptions {
 };
 
 // Lets go of what is not this node's any more: deletes the keys that the newest membership does not
-// entitle it to, and forwards deletes that came to this node after their range had left to the
-// present owner. A node that was never a member while this object lives keeps its keys. Owns a
-// thread. Thread-safe.
+// entitle it to (all of them when it is not a member), and forwards deletes that came to this node
+// after their range had left to the present owner. Owns a thread. Thread-safe.
 class Releaser {
  public:
   Releaser(ReleaserOptions options, CacheEngine* engine);

@@ -71,7 +71,8 @@ TEST_F(ReleaserTest, DropsWhatLeftAndKeepsWhatIsInGrace) {
   }));
 }
 
-TEST_F(ReleaserTest, AMemberThatStartsLooksOnce) {
+// Whatever an agent left undone when it died, the next one finds.
+TEST_F(ReleaserTest, AnAgentThatStartsLooksOnce) {
   for (int i = 0; i < 1000; ++i) node_->engine().Plant(TestKey(i), "value");
   Install(QuarterMap(4, {{{1, 10}, {1, 11}, {0, 1}, {0, 1}}}));
   EXPECT_OK(WaitFor("released", kDefaultWait, [&] {

@@ -1,0 +1,257 @@
+#include <atomic>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/ownership/owner_view.h"
+#include "gtest/gtest.h"
+#include "tests/crash/cluster.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/wait.h"
+
+// The whole product, as processes: warmringd, Redis servers with the module, their agents. Nodes come
+// and go under writes; every value is where the membership says, once, and is the last one written.
+
+namespace warmring {
+namespace {
+
+using crash::Cluster;
+using crash::MigrationTerms;
+using support::kDefaultWait;
+using support::RedisReply;
+using support::WaitFor;
+using support::WaitUntilOk;
+
+std::string KeyOf(int i) { return "key:" + std::to_string(i); }
+
+// An application without the SDK: it routes plain commands by the newest membership that it knows,
+// and asks again when it is refused.
+class Application {
+ public:
+  explicit Application(Cluster* cluster) : cluster_(cluster) {}
+
+  absl::StatusOr<RedisReply> Do(const std::vector<std::string>& command) {
+    RedisReply reply;
+    const absl::Status done = WaitUntilOk(command[0] + " " + command[1], kDefaultWait, [&] {
+      if (map_ == nullptr || !Try(command, &reply).ok()) {
+        const auto newest = cluster_->MembershipAt();
+        if (newest.ok()) map_ = *newest;
+        return absl::UnavailableError("no answer yet");
+      }
+      if (!reply.IsError() || !reply.text.starts_with("WR")) return absl::OkStatus();
+      map_ = nullptr;
+      return absl::UnavailableError(reply.text);
+    });
+    if (!done.ok()) return done;
+    return reply;
+  }
+
+ private:
+  absl::Status Try(const std::vector<std::string>& command, RedisReply* reply) {
+    const Node& owner = map_->nodes()[RouteKey(*map_, command[1]).owner];
+    auto& connection = connections_[owner.id];
+    if (connection == nullptr) {
+      auto opened = cluster_->Find(owner.id).redis->Connect();
+      if (!opened.ok()) return opened.status();
+      connection = *std::move(opened);
+    }
+    auto answer = connection->Command(command);
+    if (!answer.ok()) {
+      connection.reset();
+      return answer.status();
+    }
+    *reply = *std::move(answer);
+    return absl::OkStatus();
+  }
+
+  Cluster* const cluster_;
+  Membership::Ptr map_;
+  std::map<NodeId, std::unique_ptr<support::RedisConnection>> connections_;
+};
+
+class MigrationTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto cluster = Cluster::Start({.keyspace = "shop", .nodes = 3, .members = 2});
+    ASSERT_OK(cluster);
+    cluster_ = *std::move(cluster);
+    application_ = std::make_unique<Application>(cluster_.get());
+  }
+
+  void Fill(int keys) {
+    for (int i = 0; i < keys; ++i) Write(KeyOf(i), "value " + std::to_string(i));
+  }
+  void Write(const std::string& key, const std::string& value) {
+    ASSERT_OK_AND_ASSIGN(const RedisReply reply, application_->Do({"SET", key, value}));
+    ASSERT_EQ(reply.text, "OK") << key;
+    expected_[key] = value;
+  }
+  void Delete(const std::string& key) {
+    ASSERT_OK(application_->Do({"DEL", key}));
+    expected_[key] = std::nullopt;
+  }
+
+  v1::Migration AwaitEnd(const MigrationId& id) {
+    auto migration =
+        cluster_->WaitForMigration(id, "ended", absl::Seconds(90),
+                                   [](const v1::Migration& m) { return m.ended(); });
+    EXPECT_OK(migration);
+    if (!migration.ok()) {
+      ShowLogs();
+      return {};
+    }
+    return *migration;
+  }
+  v1::Migration AwaitState(const MigrationId& id, v1::MigrationState state) {
+    auto migration = cluster_->WaitForMigration(
+        id, v1::MigrationState_Name(state), absl::Seconds(90),
+        [state](const v1::Migration& m) { return m.state() == state || m.ended(); });
+    EXPECT_OK(migration);
+    if (!migration.ok()) {
+      ShowLogs();
+      return {};
+    }
+    EXPECT_EQ(migration->state(), state) << crash::Describe(*migration);
+    return *migration;
+  }
+  void ShowLogs() {
+    for (crash::CacheNode& node : cluster_->Nodes()) {
+      ADD_FAILURE() << node.id << "'s agent:\n" << node.agent->LogText();
+    }
+    ADD_FAILURE() << "warmringd:\n" << cluster_->Server().LogText();
+  }
+
+  int64_t DbSize(const NodeId& node) {
+    const auto reply = cluster_->Find(node).redis->Command({"DBSIZE"});
+    EXPECT_OK(reply);
+    return reply.ok() ? reply->integer : -1;
+  }
+  int64_t ExpectedAt(const Membership& map, const NodeId& node) {
+    int64_t keys = 0;
+    for (const auto& [key, value] : expected_) {
+      if (value.has_value() && map.nodes()[RouteKey(map, key).owner].id == node) ++keys;
+    }
+    return keys;
+  }
+
+  // Each key has its last value at its owner, and each node holds exactly its keys.
+  void ExpectEverythingInItsPlace() {
+    for (const auto& [key, value] : expected_) {
+      ASSERT_OK_AND_ASSIGN(const RedisReply reply, application_->Do({"GET", key}));
+      ASSERT_EQ(value.has_value(), !reply.IsNil()) << key;
+      ASSERT_EQ(reply.text, value.value_or("")) << key;
+    }
+    ASSERT_OK_AND_ASSIGN(const Membership::Ptr map, cluster_->MembershipAt());
+    EXPECT_TRUE(map->moves().empty());
+    for (crash::CacheNode& node : cluster_->Nodes()) {
+      const int64_t keys = ExpectedAt(*map, node.id);
+      EXPECT_OK(WaitFor(node.id + " has released what left", kDefaultWait,
+                        [&] { return DbSize(node.id) == keys; }))
+          << DbSize(node.id) << " keys, " << keys << " are its own";
+    }
+  }
+
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Application> application_;
+  std::map<std::string, std::optional<std::string>> expected_;
+};
+
+TEST_F(MigrationTest, ANodeIsAddedUnderWritesAndRemovedAgain) {
+  Fill(3000);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr before, cluster_->MembershipAt());
+  ASSERT_OK(cluster_->SubmitAdd("add-c", "node-c", {.hold = {}, .soak = absl::Seconds(1)}));
+
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int round = 0; !stop; ++round) {
+      const std::string key = KeyOf((round * 7919) % 3000);
+      if (round % 10 == 0) {
+        Delete(key);
+      } else {
+        Write(key, "round " + std::to_string(round));
+      }
+    }
+  });
+  const v1::Migration added = AwaitEnd("add-c");
+  stop = true;
+  writer.join();
+  EXPECT_EQ(added.state(), v1::MIGRATION_STATE_SUCCEEDED) << crash::Describe(added);
+  EXPECT_GT(added.verify_compared(), 0u);
+  EXPECT_EQ(added.verify_mismatched(), 0u);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr after, cluster_->MembershipAt());
+  EXPECT_NEAR(after->OwnedBy("node-c").Share(), 1.0 / 3, 0.02);
+  ExpectEverythingInItsPlace();
+
+  // A router that still believes in the old membership is refused by Redis itself, by the old owner
+  // and by the new one.
+  int tried = 0;
+  for (int i = 0; i < 3000 && tried < 20; ++i) {
+    const std::string key = KeyOf(i);
+    const Route old_route = RouteKey(*before, key);
+    const Route new_route = RouteKey(*after, key);
+    const NodeId old_owner = before->nodes()[old_route.owner].id;
+    const NodeId new_owner = after->nodes()[new_route.owner].id;
+    if (old_owner == new_owner) continue;
+    ++tried;
+    const std::vector<std::string> stale = {
+        "WR.WRITE", FormatEpochWord(before->history(), old_route.epoch), "SET", key, "stale"};
+    ASSERT_OK_AND_ASSIGN(const RedisReply moved, cluster_->Find(old_owner).redis->Command(stale));
+    EXPECT_TRUE(moved.text.starts_with("WRMOVED")) << moved.text;
+    ASSERT_OK_AND_ASSIGN(const RedisReply refused,
+                         cluster_->Find(new_owner).redis->Command(stale));
+    EXPECT_TRUE(refused.text.starts_with("WRSTALE")) << refused.text;
+    ASSERT_OK_AND_ASSIGN(const RedisReply plain,
+                         cluster_->Find(old_owner).redis->Command({"SET", key, "stale"}));
+    EXPECT_TRUE(plain.text.starts_with("WRMOVED")) << plain.text;
+  }
+  EXPECT_EQ(tried, 20);
+
+  ASSERT_OK(cluster_->SubmitRemove("remove-a", "node-a", {.hold = {}, .soak = {}}));
+  const v1::Migration removed = AwaitEnd("remove-a");
+  EXPECT_EQ(removed.state(), v1::MIGRATION_STATE_SUCCEEDED) << crash::Describe(removed);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr last, cluster_->MembershipAt());
+  EXPECT_FALSE(last->FindNode("node-a").has_value());
+  ExpectEverythingInItsPlace();
+  EXPECT_EQ(DbSize("node-a"), 0);
+}
+
+TEST_F(MigrationTest, AnAbortBeforeTheCommitLeavesNothingBehind) {
+  Fill(2000);
+  ASSERT_OK(cluster_->SubmitAdd("add-c", "node-c",
+                                {.hold = {}, .soak = {}, .keys_per_second = 200}));
+  AwaitState("add-c", v1::MIGRATION_STATE_WARMING);
+  ASSERT_OK(WaitFor("keys on their way", kDefaultWait, [this] { return DbSize("node-c") > 0; }));
+  ASSERT_OK(cluster_->Abort("add-c"));
+  const v1::Migration aborted = AwaitEnd("add-c");
+  EXPECT_EQ(aborted.state(), v1::MIGRATION_STATE_ABORTED) << crash::Describe(aborted);
+  ExpectEverythingInItsPlace();
+  EXPECT_EQ(DbSize("node-c"), 0);
+}
+
+TEST_F(MigrationTest, AnUndoWhileSoakingLosesNoWrite) {
+  Fill(2000);
+  ASSERT_OK(cluster_->SubmitAdd("add-c", "node-c", {.hold = {}, .soak = absl::Minutes(10)}));
+  AwaitState("add-c", v1::MIGRATION_STATE_SOAKING);
+  for (int i = 0; i < 2000; i += 3) Write(KeyOf(i), "during the soak " + std::to_string(i));
+  for (int i = 0; i < 2000; i += 7) Delete(KeyOf(i));
+  Write("born:1", "during the soak");
+
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int round = 0; !stop; ++round) {
+      Write(KeyOf((round * 7919) % 2000), "round " + std::to_string(round));
+    }
+  });
+  ASSERT_OK(cluster_->Undo("add-c"));
+  const v1::Migration undone = AwaitEnd("add-c");
+  stop = true;
+  writer.join();
+  EXPECT_EQ(undone.state(), v1::MIGRATION_STATE_ROLLED_BACK) << crash::Describe(undone);
+  ExpectEverythingInItsPlace();
+  EXPECT_EQ(DbSize("node-c"), 0);
+}
+
+}  // namespace
+}  // namespace warmring
