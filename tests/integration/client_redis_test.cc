@@ -249,7 +249,7 @@ TEST_F(ClientRedisTest, AClientAheadOfTheOwnerWaitsForIt) {
   process_.watch().Publish(next);
   std::thread installer([&] {
     EXPECT_OK(WaitFor("a waiting client", kDefaultWait,
-                      [&] { return process_->Stats().refused_moved > 0; }));
+                      [&] { return process_->Stats().refused_behind > 0; }));
     Install(next);
   });
   EXPECT_OK(process_->Set(key_, "v", absl::ZeroDuration(), kLong));
