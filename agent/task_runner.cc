@@ -100,13 +100,16 @@ void TaskRunner::SetTasks(const std::vector<Task>& tasks) {
       at = transfers_.erase(at);
     }
     for (const Task& task : tasks) tasks_[KeyOf(task)].task = task;
+    const uint64_t first_due = next_due_;
     // Transfers before what asks something of them: the keys are in that order.
     for (const Kind kind : {Kind::kFence, Kind::kWarm, Kind::kVerify, Kind::kPrepare}) {
       for (auto& [key, entry] : tasks_) {
         if (key.kind == kind) Begin(key, entry);
       }
     }
-    due = Refresh(/*report=*/true);
+    Refresh(/*report=*/true);
+    // A task may fail as it begins, too.
+    due = next_due_ != first_due;
     wake_.notify_all();
   }
   if (due) due_();

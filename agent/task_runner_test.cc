@@ -186,9 +186,11 @@ TEST_F(TaskRunnerTest, AfterARestartInAFenceItNeitherPurgesNorVouches) {
   recipient_->SetTasks({Warm(), Prepare(ack)});
   Await<PreparedReport>(*recipient_);
   const size_t keys = b_.engine().KeyCount();
-  recipient_ = std::make_unique<TaskRunner>(b_.Context(), [] {}, [] {});
+  recipient_ = std::make_unique<TaskRunner>(b_.Context(), [this] { ++due_; }, [] {});
   recipient_->SetIncarnation(Incarnation{{2, 2}});
+  due_ = 0;
   recipient_->SetTasks({Warm(), Prepare(ack)});
+  EXPECT_GT(due_, 0);
   const auto failure = Await<TaskFailure>(*recipient_);
   EXPECT_TRUE(failure.restart);
   EXPECT_EQ(b_.engine().KeyCount(), keys);
