@@ -142,6 +142,11 @@ class WatchDriver final : public MembershipWatch {
       }
     }
     const std::lock_guard<std::mutex> lock(mutex_);
+    TakeState();
+  }
+
+  // REQUIRES: mutex_ is held.
+  void TakeState() {
     fresh_at_ = machine_.fresh_at();
     watchers_ = machine_.watchers();
     status_ = machine_.status();
@@ -153,6 +158,7 @@ class WatchDriver final : public MembershipWatch {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       current_ = membership;
+      TakeState();
     }
     changed_.notify_all();
     unsaved_ = true;
