@@ -204,6 +204,7 @@ class CrashEdgesTest : public ::testing::Test {
       // The runs after it would find a house that is not clean.
       ASSERT_OK(ended) << edge.Name() << "\n" << rig_->Evidence(edge.Id());
     }
+    std::cout << rig_->TrafficSummary() << std::endl;
   }
 
   std::unique_ptr<Rig> rig_;

@@ -18,7 +18,8 @@
 //
 // A node joins and leaves in turn. In each migration a random stage is waited for, then a random
 // span, and then some random processes are killed with SIGKILL and started again; in a third of the
-// runs others follow while the first are still recovering. An application writes and reads all the
+// runs others follow while the first are still recovering, and in half of them an operator wants an
+// abort or an undo in between. An application writes and reads all the
 // while. Each run must end Succeeded, Aborted or RolledBack with a clean house (Audit).
 //
 //   WARMRING_CRASH_RUNS=100    migrations (8)
@@ -54,15 +55,21 @@ struct Strike {
   }
 };
 
+// What an operator asks for after the first strike, if the stage allows it.
+enum class Wish { kNothing, kAbort, kUndo };
+
 struct Choice {
   v1::MigrationState stage = v1::MIGRATION_STATE_PLANNED;  // or later
   absl::Duration delay;
   std::vector<Strike> strikes;
+  Wish wish = Wish::kNothing;
 
   std::string Describe() const {
     std::string text =
         fmt::format("{} + {}:", v1::MigrationState_Name(stage), absl::FormatDuration(delay));
     for (const Strike& strike : strikes) text += strike.Describe() + ";";
+    if (wish == Wish::kAbort) text += " abort;";
+    if (wish == Wish::kUndo) text += " undo;";
     return text;
   }
 };
@@ -80,6 +87,8 @@ class Chooser {
     choice.delay = absl::Milliseconds(Below(kMaxDelayMs));
     choice.strikes.push_back(ChooseStrike());
     if (Below(3) == 0) choice.strikes.push_back(ChooseStrike());
+    constexpr Wish kWishes[] = {Wish::kNothing, Wish::kNothing, Wish::kAbort, Wish::kUndo};
+    choice.wish = kWishes[Below(std::size(kWishes))];
     return choice;
   }
 
@@ -139,6 +148,9 @@ absl::StatusOr<v1::Migration> RunChoice(const MigrationId& id, const Choice& cho
   }));
   for (const Strike& strike : choice.strikes) {
     RETURN_IF_ERROR(Execute(strike, rig.GetCluster()));
+    if (&strike != &choice.strikes.front()) continue;
+    if (choice.wish == Wish::kAbort) RETURN_IF_ERROR(rig.GetCluster().Abort(id));
+    if (choice.wish == Wish::kUndo) RETURN_IF_ERROR(rig.GetCluster().Undo(id));
   }
   return rig.AwaitCleanEnd(id);
 }
@@ -162,6 +174,7 @@ TEST(CrashRandomTest, EndsCleanWhateverDies) {
                      << choice.Describe() << "\n"
                      << rig->Evidence(id);
   }
+  std::cout << rig->TrafficSummary() << std::endl;
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ absl::Status Rig::CheckHouse() {
 }
 
 std::string Rig::Evidence(const MigrationId& id) {
-  std::string text = fmt::format("traffic: {}\n", traffic_->Summary());
+  std::string text = fmt::format("traffic: {}\n", TrafficSummary());
   const absl::StatusOr<v1::Migration> migration = cluster_->Get(id);
   text += migration.ok() ? migration->DebugString() : migration.status().ToString();
   text += fmt::format("\nwarmringd:\n{}\n", cluster_->Server().Server().Latest().LogTail());

@@ -38,6 +38,8 @@ class Rig {
   // Errors: DataLoss for a breach; DeadlineExceeded for what did not come true.
   [[nodiscard]] absl::StatusOr<v1::Migration> AwaitCleanEnd(const MigrationId& id);
 
+  // What the application did in all.
+  std::string TrafficSummary() const { return traffic_->Summary(); }
   // What an investigation begins with: the migration, the traffic and the ends of the logs.
   std::string Evidence(const MigrationId& id);
 
