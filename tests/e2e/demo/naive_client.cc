@@ -23,17 +23,21 @@ absl::StatusOr<RedisReply> NaiveClient::Run(const std::string& key,
   return lease->Command(command);
 }
 
+absl::Status NaiveClient::Put(const std::string& key, const std::string& value, int ttl_ms) {
+  return Run(key, {"SET", key, value, "PX", std::to_string(ttl_ms)}).status();
+}
+
 absl::StatusOr<std::string> NaiveClient::Read(const std::string& key) {
   ASSIGN_OR_RETURN(RedisReply reply, Run(key, {"GET", key}));
   if (reply.type == RedisReply::Type::kString) return reply.text;
   ASSIGN_OR_RETURN(std::string value, origin_->Fetch(key));
-  RETURN_IF_ERROR(Run(key, {"SET", key, value, "PX", std::to_string(ttl_ms_)}).status());
+  RETURN_IF_ERROR(Put(key, value, ttl_ms_));
   return value;
 }
 
 absl::Status NaiveClient::Write(const std::string& key, const std::string& value, bool keep) {
   RETURN_IF_ERROR(origin_->Store(key, value));
-  if (keep) return Run(key, {"SET", key, value, "PX", std::to_string(ttl_ms_)}).status();
+  if (keep) return Put(key, value, ttl_ms_);
   return Run(key, {"DEL", key}).status();
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +21,8 @@ class NaiveClient : public CacheClient {
   absl::StatusOr<std::string> Read(const std::string& key) override;
   absl::Status Write(const std::string& key, const std::string& value, bool keep) override;
 
+  // Puts a value with this life into the cache, for prefilling.
+  absl::Status Put(const std::string& key, const std::string& value, int ttl_ms);
   // From now on every key is routed by this membership: the cold node is in.
   void Switch(Membership::Ptr membership);
 
