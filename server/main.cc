@@ -31,14 +31,8 @@ std::string Text(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
 
-bool IsLoopback(const std::string& listen) {
-  const std::string host = listen.substr(0, listen.rfind(':'));
-  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
-}
-
 struct Flags {
   ServerOptions server;
-  bool dev = false;
   std::string lease = "10s";
   std::string log_level = "info";
 };
@@ -51,7 +45,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--data-dir", flags.server.data_dir,
                  "directory of the store; with --dev a temporary one is the default")
       ->envname("WARMRINGD_DATA_DIR");
-  app.add_flag("--dev", flags.dev, "no TLS, everybody may do everything; loopback only");
+  app.add_flag("--dev", flags.server.dev, "no TLS, everybody may do everything; loopback only");
   app.add_option("--lease", flags.lease, "how long owners may write without being renewed")
       ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
@@ -61,15 +55,6 @@ void AddFlags(CLI::App& app, Flags& flags) {
 
 // Empty, or what is wrong with the flags.
 std::string Check(Flags& flags) {
-  if (!flags.dev) {
-    return "TLS identities are not available yet, so that only --dev can be served: add --dev, on "
-           "a loopback address";
-  }
-  if (!IsLoopback(flags.server.listen)) {
-    return fmt::format("--listen: '{}' is not a loopback address, and --dev lets everybody do "
-                       "everything: use 127.0.0.1:PORT",
-                       Printable(flags.server.listen));
-  }
   if (!absl::ParseDuration(flags.lease, &flags.server.lease) ||
       flags.server.lease < absl::Milliseconds(200) || flags.server.lease > absl::Minutes(5)) {
     return fmt::format("--lease: '{}' is not a duration from 200ms to 5m (try 10s)",
@@ -126,13 +111,17 @@ int Main(int argc, char** argv) {
 
   TemporaryDirectory temporary;
   if (flags.server.data_dir.empty()) {
+    if (!flags.server.dev) return Fail(kExitUsage, "--data-dir: where is the store to be kept?");
     if (const absl::Status made = temporary.Create(); !made.ok()) {
       return Fail(kExitFailed, Text(made));
     }
     flags.server.data_dir = temporary.path();
   }
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(flags.server);
-  if (!server.ok()) return Fail(kExitFailed, Text(server.status()));
+  if (!server.ok()) {
+    const bool usage = absl::IsInvalidArgument(server.status());
+    return Fail(usage ? kExitUsage : kExitFailed, Text(server.status()));
+  }
   spdlog::warn("--dev: no TLS, everybody on this machine may do everything");
   std::printf("warmringd ready on %s\n", (*server)->address().c_str());
   std::fflush(stdout);

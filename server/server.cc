@@ -90,8 +90,8 @@ class RunningServer final : public Server {
   std::string address_;
   SystemClock clock_;
   RandomIds random_;
-  OpenPolicy authoriser_;
-  Gate gate_{&authoriser_};
+  std::unique_ptr<Authoriser> authoriser_;
+  std::unique_ptr<Gate> gate_;
   std::unique_ptr<RocksDbStore> store_;
   ThreadPool pool_{kThreads, &clock_};
   // Store calls block: they have a thread of their own.
@@ -113,6 +113,8 @@ class RunningServer final : public Server {
 };
 
 absl::Status RunningServer::OpenStore() {
+  ASSIGN_OR_RETURN(authoriser_, MakeAuthoriser(options_.dev, options_.listen));
+  gate_ = std::make_unique<Gate>(authoriser_.get());
   ASSIGN_OR_RETURN(store_, RocksDbStore::Open(options_.data_dir));
   HistoryId fresh;
   static_cast<Id128&>(fresh) = random_.Next();
@@ -147,7 +149,7 @@ absl::Status RunningServer::LoadKeyspaces() {
 void RunningServer::MakeServices() {
   requests_ = std::make_unique<RequestLog>(committer_.get(), &clock_, registry_->identity().term);
   KeyspaceService::Environment keyspaces;
-  keyspaces.gate = &gate_;
+  keyspaces.gate = gate_.get();
   keyspaces.registry = registry_.get();
   keyspaces.runtimes = runtimes_.get();
   keyspaces.committer = committer_.get();
@@ -157,9 +159,9 @@ void RunningServer::MakeServices() {
   keyspaces.watchers = [this](const KeyspaceId& id) { return hub_.Watchers(id); };
   keyspace_service_ = std::make_unique<KeyspaceService>(keyspaces);
   migration_service_ = std::make_unique<MigrationService>(
-      MigrationService::Environment{&gate_, runtimes_.get(), requests_.get()});
-  watch_service_ = std::make_unique<WatchService>(&gate_, &hub_);
-  owner_service_ = std::make_unique<OwnerService>(&gate_, runtimes_.get());
+      MigrationService::Environment{gate_.get(), runtimes_.get(), requests_.get()});
+  watch_service_ = std::make_unique<WatchService>(gate_.get(), &hub_);
+  owner_service_ = std::make_unique<OwnerService>(gate_.get(), runtimes_.get());
 }
 
 absl::Status RunningServer::Listen() {

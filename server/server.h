@@ -11,6 +11,7 @@ namespace warmring {
 struct ServerOptions {
   std::string listen = "127.0.0.1:7420";  // host:port; port 0 takes a free one
   std::string data_dir;
+  bool dev = false;  // everybody may do everything; loopback only
   absl::Duration lease = absl::Seconds(10);
 };
 

@@ -14,16 +14,15 @@ constexpr char kPlaintextIdentity[] = "dev";
 }  // namespace
 
 absl::StatusOr<Caller> Gate::Enter(const grpc::ServerContextBase& context, std::string_view method,
-                                   std::string_view resource) const {
+                                   std::string_view keyspace) const {
   Caller caller;
-  caller.identity.name = kPlaintextIdentity;
-  caller.author = caller.identity.name;
+  caller.identity = kPlaintextIdentity;
   caller.peer = context.peer();
   const auto& metadata = context.client_metadata();
   if (const auto it = metadata.find(kAuthorKey); it != metadata.end()) {
     caller.author = Printable(std::string_view(it->second.data(), it->second.size()), 64);
   }
-  const absl::Status allowed = authoriser_->Check(caller.identity, method, resource);
+  const absl::Status allowed = authoriser_->Check(caller, method, keyspace);
   if (!allowed.ok()) return WithReason(allowed, "NOT_ALLOWED");
   return caller;
 }

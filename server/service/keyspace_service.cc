@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMaxLocateKeys = 1000;
 constexpr size_t kMaxReasonBytes = 1024;
-constexpr char kMethodPrefix[] = "warmring.v1.KeyspaceService/";
+constexpr char kMethodPrefix[] = "KeyspaceService/";
 
 absl::Status BadField(std::string message) {
   return WithReason(absl::InvalidArgumentError(message), "BAD_FIELD");
@@ -136,7 +136,7 @@ grpc::ServerUnaryReactor* KeyspaceService::CreateKeyspace(grpc::CallbackServerCo
   body.clear_request_id();
   creation->request =
       RequestLog::Describe(*caller, method, creation->spec.id, request->request_id(), body);
-  creation->request.reason = request->reason();
+  creation->request.mutation.reason = request->reason();
   env_.requests->LookUp(
       creation->request, env_.creation_strand,
       [this, creation](const absl::StatusOr<RequestLog::Earlier>& earlier) {
@@ -158,9 +158,9 @@ void KeyspaceService::Create(std::shared_ptr<Creation> creation) {
         "ALREADY_EXISTS"));
   }
   VersionNote note;
-  note.author = creation->request.caller.author;
+  note.author = creation->request.mutation.caller.Name();
   note.change = fmt::format("created with {} nodes", creation->nodes.size());
-  note.reason = creation->request.reason;
+  note.reason = creation->request.mutation.reason;
   absl::StatusOr<HeadChange> change =
       Keyspace::Create(env_.registry->identity().history, creation->spec, creation->nodes, note,
                        env_.clock->Wall());

@@ -14,7 +14,7 @@
 namespace warmring {
 namespace {
 
-constexpr char kMethodPrefix[] = "warmring.v1.MigrationService/";
+constexpr char kMethodPrefix[] = "MigrationService/";
 constexpr size_t kMaxReasonBytes = 1024;
 
 grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const absl::Status& status) {
@@ -160,11 +160,11 @@ grpc::ServerUnaryReactor* MigrationService::SubmitMigration(
   RequestLog::Request row =
       RequestLog::Describe(*caller, method, keyspace,
                            request->validate_only() ? "" : request->request_id(), body);
-  row.reason = request->plan().reason();
+  row.mutation.reason = request->plan().reason();
   Conductor::Submission submission;
   submission.plan = *std::move(plan);
   submission.id = request->migration_id();
-  submission.author = caller->author;
+  submission.author = caller->Name();
   submission.validate_only = request->validate_only();
   submission.extra = [requests = env_.requests, row](const MigrationId& id) {
     return requests->Rows(row, id);
@@ -281,7 +281,7 @@ grpc::ServerUnaryReactor* MigrationService::Command(grpc::CallbackServerContext*
                                                  request->request_id(), body);
   if constexpr (requires { request->reason(); }) {
     if (absl::Status bad = CheckReason(request->reason()); !bad.ok()) return Refuse(context, bad);
-    row.reason = request->reason();
+    row.mutation.reason = request->reason();
   }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto answer = [response, reactor](const absl::StatusOr<MigrationSnapshotPtr>& migration) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/ids.h"
 #include "google/protobuf/message.h"
+#include "server/auth/mutation.h"
 #include "server/executor/clock.h"
 #include "server/service/gate.h"
 #include "server/store/committer.h"
@@ -23,19 +23,14 @@ class RequestLog {
  public:
   // All must outlive the log.
   RequestLog(Committer* committer, const Clock* clock, Term term)
-      : committer_(committer), clock_(clock), term_(term) {}
+      : committer_(committer), clock_(clock), audit_(term) {}
 
   // Drops request rows that are older than a day. Blocks; once, at the start.
   static absl::Status Sweep(Store& store, absl::Time now);
 
   struct Request {
-    Caller caller;
-    std::string method;
+    Mutation mutation;
     KeyspaceId keyspace;
-    std::string request_id;  // empty: a repeat is a new request
-    uint64_t body = 0;       // BodyHash of the message
-    std::string parameters;  // of the message, for the audit
-    std::string reason;
   };
   // Describes `message` without its request id.
   static Request Describe(const Caller& caller, std::string_view method, const KeyspaceId& keyspace,
@@ -54,8 +49,7 @@ class RequestLog {
  private:
   Committer* const committer_;
   const Clock* const clock_;
-  const Term term_;
-  std::atomic<uint64_t> audit_number_{0};
+  AuditLog audit_;
 };
 
 }  // namespace warmring
