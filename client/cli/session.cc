@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/ids.h"
-#include "google/protobuf/util/json_util.h"
 #include "core/base/reason.h"
+#include "google/protobuf/util/json_util.h"
 #include "proto/wire/status.h"
 
 namespace warmring::cli {
@@ -88,7 +88,9 @@ ExitCode Session::Fail(const absl::Status& status) const {
   return ExitCodeOf(status);
 }
 
-ExitCode Session::Fail(const grpc::Status& status) const { return Fail(wire::FromGrpcStatus(status)); }
+ExitCode Session::Fail(const grpc::Status& status) const {
+  return Fail(wire::FromGrpcStatus(status));
+}
 
 ExitCode Session::Usage(const std::string& message) const {
   Fail(absl::InvalidArgumentError(message));

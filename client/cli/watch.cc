@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -32,6 +33,25 @@ class LiveView {
 
  private:
   std::ptrdiff_t lines_ = 0;
+};
+
+// For a log: a line at each change of the state, and of the figures every few seconds.
+class EventLog {
+ public:
+  void Say(const v1::Migration& migration) {
+    constexpr auto kPeriod = std::chrono::seconds(5);
+    const std::string state =
+        MigrationStateText(migration) + migration.held() + migration.failure();
+    const auto now = std::chrono::steady_clock::now();
+    if (state == last_state_ && now < last_time_ + kPeriod) return;
+    last_state_ = state;
+    last_time_ = now;
+    std::cout << MigrationLine(migration) << std::endl;
+  }
+
+ private:
+  std::string last_state_;
+  std::chrono::steady_clock::time_point last_time_;
 };
 
 void PrintEvent(const v1::Migration& migration) {
@@ -83,7 +103,7 @@ std::optional<ExitCode> FollowOnce(Session& session, const std::string& keyspace
   Canceller canceller(context.get(), session.flags().timeout_seconds);
   auto reader = session.migrations().WatchMigration(context.get(), request);
   v1::WatchMigrationResponse response;
-  std::string last_line;
+  EventLog log;
   while (reader->Read(&response)) {
     const v1::Migration& migration = response.migration();
     if (session.json()) {
@@ -91,10 +111,7 @@ std::optional<ExitCode> FollowOnce(Session& session, const std::string& keyspace
     } else if (view != nullptr) {
       view->Draw(MigrationView(migration));
     } else {
-      const std::string line = MigrationLine(migration);
-      const std::string body = line.substr(std::min<size_t>(line.size(), 20));
-      if (body != last_line) std::cout << line << std::endl;
-      last_line = body;
+      log.Say(migration);
     }
     if (migration.ended() || migration.awaiting_promotion()) {
       context->TryCancel();

@@ -125,8 +125,8 @@ grpc::ServerUnaryReactor* KeyspaceService::CreateKeyspace(grpc::CallbackServerCo
   if (checked.ok()) checked = CheckNodes(*request, &creation->nodes);
   if (checked.ok()) checked = ValidatePlacementSize(creation->spec, creation->nodes);
   if (checked.ok() && request->reason().size() > kMaxReasonBytes) {
-    checked = BadField(fmt::format("reason: {} bytes are over {}", request->reason().size(),
-                                   kMaxReasonBytes));
+    checked = BadField(
+        fmt::format("reason: {} bytes are over {}", request->reason().size(), kMaxReasonBytes));
   }
   if (!checked.ok()) return Refuse(context, checked);
   creation->response = response;
@@ -137,16 +137,16 @@ grpc::ServerUnaryReactor* KeyspaceService::CreateKeyspace(grpc::CallbackServerCo
   creation->request =
       RequestLog::Describe(*caller, method, creation->spec.id, request->request_id(), body);
   creation->request.mutation.reason = request->reason();
-  env_.requests->LookUp(
-      creation->request, env_.creation_strand,
-      [this, creation](const absl::StatusOr<RequestLog::Earlier>& earlier) {
-        if (!earlier.ok()) return creation->Finish(earlier.status());
-        if (!*earlier) return Create(creation);
-        const absl::StatusOr<Keyspace*> keyspace = env_.registry->Find((*earlier)->keyspace);
-        if (!keyspace.ok()) return creation->Finish(keyspace.status());
-        *creation->response->mutable_keyspace() = Describe(**keyspace, "");
-        creation->Finish(absl::OkStatus());
-      });
+  env_.requests->LookUp(creation->request, env_.creation_strand,
+                        [this, creation](const absl::StatusOr<RequestLog::Earlier>& earlier) {
+                          if (!earlier.ok()) return creation->Finish(earlier.status());
+                          if (!*earlier) return Create(creation);
+                          const absl::StatusOr<Keyspace*> keyspace =
+                              env_.registry->Find((*earlier)->keyspace);
+                          if (!keyspace.ok()) return creation->Finish(keyspace.status());
+                          *creation->response->mutable_keyspace() = Describe(**keyspace, "");
+                          creation->Finish(absl::OkStatus());
+                        });
   return creation->reactor;
 }
 
@@ -161,9 +161,8 @@ void KeyspaceService::Create(std::shared_ptr<Creation> creation) {
   note.author = creation->request.mutation.caller.Name();
   note.change = fmt::format("created with {} nodes", creation->nodes.size());
   note.reason = creation->request.mutation.reason;
-  absl::StatusOr<HeadChange> change =
-      Keyspace::Create(env_.registry->identity().history, creation->spec, creation->nodes, note,
-                       env_.clock->Wall());
+  absl::StatusOr<HeadChange> change = Keyspace::Create(
+      env_.registry->identity().history, creation->spec, creation->nodes, note, env_.clock->Wall());
   if (!change.ok()) return creation->Finish(change.status());
   if (creation->validate_only) {
     const Keyspace preview(change->next);
@@ -175,18 +174,19 @@ void KeyspaceService::Create(std::shared_ptr<Creation> creation) {
   commit.batch = env_.registry->identity().Guard();
   commit.batch.Append(change->batch).Append(env_.requests->Rows(creation->request, ""));
   env_.committer->Commit(std::move(commit), env_.creation_strand,
-                         [this, creation, change = *std::move(change)](
-                             const CommitResult& result) { OnCreated(creation, change, result); });
+                         [this, creation, change = *std::move(change)](const CommitResult& result) {
+                           OnCreated(creation, change, result);
+                         });
 }
 
-void KeyspaceService::OnCreated(const std::shared_ptr<Creation>& creation,
-                                const HeadChange& change, const CommitResult& result) {
+void KeyspaceService::OnCreated(const std::shared_ptr<Creation>& creation, const HeadChange& change,
+                                const CommitResult& result) {
   if (!result.committed) {
-    return creation->Finish(WithReason(
-        absl::AlreadyExistsError(fmt::format(
-            "spec.id: '{}' was created meanwhile: use it, or choose another id",
-            creation->spec.id)),
-        "ALREADY_EXISTS"));
+    return creation->Finish(
+        WithReason(absl::AlreadyExistsError(fmt::format(
+                       "spec.id: '{}' was created meanwhile: use it, or choose another id",
+                       creation->spec.id)),
+                   "ALREADY_EXISTS"));
   }
   Keyspace* keyspace = env_.registry->Add(std::make_unique<Keyspace>(change.next));
   env_.runtimes->Add(keyspace);
@@ -218,8 +218,7 @@ grpc::ServerUnaryReactor* KeyspaceService::GetKeyspace(grpc::CallbackServerConte
   if (!runtime.ok()) return Refuse(context, runtime.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   (*runtime)->strand().Post([this, runtime = *runtime, response, reactor] {
-    *response->mutable_keyspace() =
-        Describe(runtime->keyspace(), runtime->conductor().ActiveId());
+    *response->mutable_keyspace() = Describe(runtime->keyspace(), runtime->conductor().ActiveId());
     reactor->Finish(grpc::Status::OK);
   });
   return reactor;
@@ -250,12 +249,10 @@ void KeyspaceService::DescribeAll(std::vector<KeyspaceRuntime*> runtimes, size_t
                                   grpc::ServerUnaryReactor* reactor) const {
   if (next == runtimes.size()) return reactor->Finish(grpc::Status::OK);
   KeyspaceRuntime* runtime = runtimes[next];
-  runtime->strand().Post(
-      [this, runtime, runtimes = std::move(runtimes), next, response, reactor] {
-        *response->add_keyspaces() =
-            Describe(runtime->keyspace(), runtime->conductor().ActiveId());
-        DescribeAll(runtimes, next + 1, response, reactor);
-      });
+  runtime->strand().Post([this, runtime, runtimes = std::move(runtimes), next, response, reactor] {
+    *response->add_keyspaces() = Describe(runtime->keyspace(), runtime->conductor().ActiveId());
+    DescribeAll(runtimes, next + 1, response, reactor);
+  });
 }
 
 grpc::ServerUnaryReactor* KeyspaceService::ListNodes(grpc::CallbackServerContext* context,
@@ -309,8 +306,8 @@ grpc::ServerUnaryReactor* KeyspaceService::ListNodes(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* KeyspaceService::GetMembership(grpc::CallbackServerContext* context,
                                                          const v1::GetMembershipRequest* request,
                                                          v1::GetMembershipResponse* response) {
-  const absl::StatusOr<Caller> caller = env_.gate->Enter(
-      *context, std::string(kMethodPrefix) + "GetMembership", request->keyspace());
+  const absl::StatusOr<Caller> caller =
+      env_.gate->Enter(*context, std::string(kMethodPrefix) + "GetMembership", request->keyspace());
   if (!caller.ok()) return Refuse(context, caller.status());
   const absl::StatusOr<Keyspace*> keyspace = env_.registry->Find(request->keyspace());
   if (!keyspace.ok()) return Refuse(context, keyspace.status());
@@ -374,8 +371,9 @@ grpc::ServerUnaryReactor* KeyspaceService::Locate(grpc::CallbackServerContext* c
   const absl::StatusOr<Keyspace*> keyspace = env_.registry->Find(request->keyspace());
   if (!keyspace.ok()) return Refuse(context, keyspace.status());
   if (request->keys().empty() || request->keys_size() > kMaxLocateKeys) {
-    return Refuse(context, BadField(fmt::format("keys: {} are given: 1 to {} can be located at once",
-                                                request->keys_size(), kMaxLocateKeys)));
+    return Refuse(context,
+                  BadField(fmt::format("keys: {} are given: 1 to {} can be located at once",
+                                       request->keys_size(), kMaxLocateKeys)));
   }
   const Membership::Ptr membership = (*keyspace)->head()->membership;
   response->set_version(membership->version().value);

@@ -13,8 +13,8 @@
 
 namespace warmring {
 
-// warmring.v1.MigrationService: decode, enter the gate, call the keyspace's conductor on its strand,
-// encode. Any thread; nothing blocks.
+// warmring.v1.MigrationService: decode, enter the gate, call the keyspace's conductor on its
+// strand, encode. Any thread; nothing blocks.
 class MigrationService final : public v1::MigrationService::CallbackService {
  public:
   struct Environment {

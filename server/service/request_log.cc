@@ -57,7 +57,8 @@ void RequestLog::LookUp(const Request& request, Executor* reply,
       ASSIGN_OR_RETURN(const std::optional<std::string> row, store.Get(RequestKeyOf(mutation)));
       if (!row) return Earlier();
       ASSIGN_OR_RETURN(schema::RequestRecord earlier, schema::DecodeRequest(*row));
-      if (earlier.method == mutation.method && earlier.body == mutation.body) return Earlier(earlier);
+      if (earlier.method == mutation.method && earlier.body == mutation.body)
+        return Earlier(earlier);
       return WithReason(absl::InvalidArgumentError(fmt::format(
                             "request_id: '{}' was used for another request ({}): give each request "
                             "an id of its own",

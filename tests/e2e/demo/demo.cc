@@ -38,8 +38,8 @@ constexpr double kMaxPhase = 1200;
 
 struct Settings {
   uint32_t keys = 50'000;
-  double operations_per_second = 4000;
-  int ttl_ms = 280'000;
+  double operations_per_second = 5000;
+  int ttl_ms = 360'000;
   int threads = 48;
   int origin_connections = 6;
   double settle = 4;   // seconds of load before anything is measured

@@ -35,6 +35,8 @@ absl::StatusOr<std::unique_ptr<Origin>> Origin::Create(const std::string& connec
   for (int i = 0; i < connections; ++i) {
     PGconn* connection = PQconnectdb(connection_string.c_str());
     origin->connections_.push_back(connection);
+    PQsetNoticeProcessor(
+        connection, [](void*, const char*) {}, nullptr);
     if (PQstatus(connection) != CONNECTION_OK) return Failure(connection, "connect");
   }
   PGconn* first = origin->connections_[0];
