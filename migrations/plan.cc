@@ -30,23 +30,23 @@ const NodeId& NodeOf(const Change& change) {
 
 absl::Status CheckChange(const std::string& field, const Change& change) {
   if (const auto* add = std::get_if<AddNode>(&change)) {
-    return ValidateNode(field + ".add", add->node);
+    return ValidateNode(field + ".add.node", add->node);
   }
   return ValidateId(field + ".remove.node", std::get<RemoveNode>(change).node);
 }
 
 absl::Status CheckChanges(const std::vector<Change>& changes) {
   if (changes.empty()) {
-    return absl::InvalidArgumentError("spec.changes: it is empty: add or remove at least one node");
+    return absl::InvalidArgumentError("changes: it is empty: add or remove at least one node");
   }
   if (changes.size() > kMaxChanges) {
     return absl::InvalidArgumentError(
-        fmt::format("spec.changes: {} changes are over the limit of {}: split the plan",
-                    changes.size(), kMaxChanges));
+        fmt::format("changes: {} changes are over the limit of {}: split the plan", changes.size(),
+                    kMaxChanges));
   }
   std::set<std::string_view> seen;
   for (size_t i = 0; i < changes.size(); ++i) {
-    const std::string field = fmt::format("spec.changes[{}]", i);
+    const std::string field = fmt::format("changes[{}]", i);
     RETURN_IF_ERROR(CheckChange(field, changes[i]));
     if (!seen.insert(NodeOf(changes[i])).second) {
       return absl::InvalidArgumentError(
@@ -58,7 +58,7 @@ absl::Status CheckChanges(const std::vector<Change>& changes) {
 }
 
 absl::Status CheckCommitSteps(const std::vector<uint32_t>& steps) {
-  constexpr std::string_view kField = "spec.strategy.commit_steps";
+  constexpr std::string_view kField = "strategy.commit_steps";
   if (steps.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: it is empty: give ascending shares that end with 100%", kField));
@@ -86,19 +86,19 @@ absl::Status CheckCommitSteps(const std::vector<uint32_t>& steps) {
 absl::Status CheckDuration(std::string_view field, absl::Duration value, absl::Duration low) {
   if (value >= low && value <= kMaxDuration) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format(
-      "spec.strategy.{}: {} is out of bounds: use {} to {}", field, absl::FormatDuration(value),
+      "strategy.{}: {} is out of bounds: use {} to {}", field, absl::FormatDuration(value),
       absl::FormatDuration(low), absl::FormatDuration(kMaxDuration)));
 }
 
 absl::Status CheckVerify(const Strategy& strategy) {
   if (strategy.verify_sample < 1 || strategy.verify_sample > kMaxVerifySample) {
     return absl::InvalidArgumentError(
-        fmt::format("spec.strategy.verify_sample: {} is out of bounds: use 1 to {}",
+        fmt::format("strategy.verify_sample: {} is out of bounds: use 1 to {}",
                     strategy.verify_sample, kMaxVerifySample));
   }
   if (strategy.verify_max_mismatch > strategy.verify_sample) {
     return absl::InvalidArgumentError(fmt::format(
-        "spec.strategy.verify_max_mismatch: {} is more than verify_sample, which is {}: lower it",
+        "strategy.verify_max_mismatch: {} is more than verify_sample, which is {}: lower it",
         strategy.verify_max_mismatch, strategy.verify_sample));
   }
   return absl::OkStatus();
@@ -115,9 +115,9 @@ absl::Status CheckStrategy(const Strategy& strategy) {
   RETURN_IF_ERROR(CheckVerify(strategy));
   if (strategy.fence_policy != FencePolicy::kAckOnly &&
       strategy.fence_policy != FencePolicy::kAckOrLease) {
-    return absl::InvalidArgumentError(fmt::format(
-        "spec.strategy.fence_policy: {} is unknown: use ack_only (1) or ack_or_lease (2)",
-        static_cast<uint32_t>(strategy.fence_policy)));
+    return absl::InvalidArgumentError(
+        fmt::format("strategy.fence_policy: {} is unknown: use ack_only (1) or ack_or_lease (2)",
+                    static_cast<uint32_t>(strategy.fence_policy)));
   }
   return absl::OkStatus();
 }

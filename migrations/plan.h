@@ -60,7 +60,7 @@ struct MigrationPlan {
 };
 
 // Checks everything that needs no membership. Error: InvalidArgument naming the field path in the
-// plan file's words (`spec.changes[0].add.weight`), the value and the bound.
+// plan file's words (`changes[0].add.node.weight`), the value and the bound.
 absl::Status ValidatePlan(const MigrationPlan& plan);
 
 }  // namespace warmring

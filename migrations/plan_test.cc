@@ -57,18 +57,18 @@ TEST(PlanTest, NameReasonAndKeyspace) {
 TEST(PlanTest, ChangesAreCounted) {
   MigrationPlan plan = Good();
   plan.changes.clear();
-  ExpectError(plan, "spec.changes: it is empty: add or remove at least one node");
+  ExpectError(plan, "changes: it is empty: add or remove at least one node");
   for (int i = 0; i < 10'000; ++i) plan.changes.push_back(RemoveNode{fmt::format("n{}", i)});
   EXPECT_TRUE(ValidatePlan(plan).ok());
   plan.changes.push_back(RemoveNode{"one-more"});
-  ExpectError(plan, "spec.changes: 10001 changes are over the limit of 10000: split the plan");
+  ExpectError(plan, "changes: 10001 changes are over the limit of 10000: split the plan");
 }
 
 TEST(PlanTest, ANodeIsNamedOnce) {
   MigrationPlan plan = Good();
   plan.changes = {RemoveNode{"cache-02"}, Add("cache-05"), Add("cache-02")};
   ExpectError(plan,
-              "spec.changes[2]: node 'cache-02' is named by an earlier change too: name each node "
+              "changes[2]: node 'cache-02' is named by an earlier change too: name each node "
               "once");
 }
 
@@ -76,18 +76,17 @@ TEST(PlanTest, NodesAreChecked) {
   for (const uint32_t weight : {0u, 9u, 1'000'001u}) {
     MigrationPlan plan = Good();
     std::get<AddNode>(plan.changes[0]).node.weight_milli = weight;
-    EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("spec.changes[0].add.weight: ", 0),
+    EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("changes[0].add.node.weight: ", 0),
               0u)
         << ValidatePlan(plan);
   }
   MigrationPlan plan = Good();
   std::get<AddNode>(plan.changes[0]).node.address = "10.0.0.5";
-  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("spec.changes[0].add.address: ", 0),
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("changes[0].add.node.address: ", 0),
             0u);
   plan = Good();
   plan.changes[1] = RemoveNode{"../etc"};
-  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("spec.changes[1].remove.node: ", 0),
-            0u);
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("changes[1].remove.node: ", 0), 0u);
 }
 
 TEST(PlanTest, CommitStepsAscendToTheWhole) {
@@ -108,7 +107,7 @@ TEST(PlanTest, CommitStepsAscendToTheWhole) {
   for (const auto& c : kCases) {
     MigrationPlan plan = Good();
     plan.strategy.commit_steps_ppm = c.steps;
-    ExpectError(plan, "spec.strategy.commit_steps" + c.error);
+    ExpectError(plan, "strategy.commit_steps" + c.error);
   }
   MigrationPlan plan = Good();
   plan.strategy.commit_steps_ppm.clear();
@@ -116,22 +115,22 @@ TEST(PlanTest, CommitStepsAscendToTheWhole) {
   plan.strategy.commit_steps_ppm.push_back(1'000'000);
   EXPECT_TRUE(ValidatePlan(plan).ok());
   plan.strategy.commit_steps_ppm.insert(plan.strategy.commit_steps_ppm.end() - 1, 64);
-  ExpectError(plan, "spec.strategy.commit_steps: 65 steps are over the limit of 64");
+  ExpectError(plan, "strategy.commit_steps: 65 steps are over the limit of 64");
 }
 
 TEST(PlanTest, DurationsAreBounded) {
   MigrationPlan plan = Good();
   plan.strategy.hold = -absl::Seconds(1);
-  ExpectError(plan, "spec.strategy.hold: -1s is out of bounds: use 0 to 720h");
+  ExpectError(plan, "strategy.hold: -1s is out of bounds: use 0 to 720h");
   plan = Good();
   plan.strategy.soak = absl::InfiniteDuration();
-  ExpectError(plan, "spec.strategy.soak: inf is out of bounds: use 0 to 720h");
+  ExpectError(plan, "strategy.soak: inf is out of bounds: use 0 to 720h");
   plan = Good();
   plan.strategy.warm_timeout = absl::ZeroDuration();
-  ExpectError(plan, "spec.strategy.warm_timeout: 0 is out of bounds: use 1ms to 720h");
+  ExpectError(plan, "strategy.warm_timeout: 0 is out of bounds: use 1ms to 720h");
   plan = Good();
   plan.strategy.fence_timeout = absl::Hours(721);
-  ExpectError(plan, "spec.strategy.fence_timeout: 721h is out of bounds: use 1ms to 720h");
+  ExpectError(plan, "strategy.fence_timeout: 721h is out of bounds: use 1ms to 720h");
   plan = Good();
   plan.strategy.hold = plan.strategy.soak = absl::ZeroDuration();
   plan.strategy.warm_timeout = absl::Hours(720);
@@ -141,22 +140,20 @@ TEST(PlanTest, DurationsAreBounded) {
 TEST(PlanTest, VerificationCannotBeTurnedOff) {
   MigrationPlan plan = Good();
   plan.strategy.verify_sample = 0;
-  ExpectError(plan, "spec.strategy.verify_sample: 0 is out of bounds: use 1 to 1000000");
+  ExpectError(plan, "strategy.verify_sample: 0 is out of bounds: use 1 to 1000000");
   plan.strategy.verify_sample = 1'000'001;
-  ExpectError(plan, "spec.strategy.verify_sample: 1000001 is out of bounds: use 1 to 1000000");
+  ExpectError(plan, "strategy.verify_sample: 1000001 is out of bounds: use 1 to 1000000");
   plan.strategy.verify_sample = 10;
   plan.strategy.verify_max_mismatch = 11;
-  ExpectError(
-      plan,
-      "spec.strategy.verify_max_mismatch: 11 is more than verify_sample, which is 10: lower "
-      "it");
+  ExpectError(plan,
+              "strategy.verify_max_mismatch: 11 is more than verify_sample, which is 10: lower "
+              "it");
 }
 
 TEST(PlanTest, TheFencePolicyIsKnown) {
   MigrationPlan plan = Good();
   plan.strategy.fence_policy = static_cast<FencePolicy>(7);
-  ExpectError(plan,
-              "spec.strategy.fence_policy: 7 is unknown: use ack_only (1) or ack_or_lease (2)");
+  ExpectError(plan, "strategy.fence_policy: 7 is unknown: use ack_only (1) or ack_or_lease (2)");
 }
 
 }  // namespace

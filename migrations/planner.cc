@@ -55,7 +55,7 @@ absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan) 
   if (plan.base_version != Version() && plan.base_version != membership.version()) {
     return WithReason(
         absl::AbortedError(fmt::format(
-            "spec.base.version: the plan is for version {} and the membership is at {}: plan again",
+            "base_version: the plan is for version {} and the membership is at {}: plan again",
             plan.base_version.value, membership.version().value)),
         "VERSION_MISMATCH",
         {{"base_version", std::to_string(plan.base_version.value)},
@@ -87,15 +87,15 @@ absl::Status CheckTogether(const KeyspaceSpec& spec, const std::vector<Node>& af
   for (const Node& node : after) {
     const auto [address, new_address] = addresses.emplace(node.address, node.id);
     if (!new_address) {
-      return absl::InvalidArgumentError(fmt::format(
-          "spec.changes: '{}' and '{}' have the same address '{}': one server cannot be "
-          "two nodes",
-          address->second, node.id, Printable(node.address)));
+      return absl::InvalidArgumentError(
+          fmt::format("changes: '{}' and '{}' have the same address '{}': one server cannot be "
+                      "two nodes",
+                      address->second, node.id, Printable(node.address)));
     }
     const auto [name, new_name] = names.emplace(node.HashName(), node.id);
     if (!new_name && spec.placement == PlacementKind::kRing) {
       return absl::InvalidArgumentError(
-          fmt::format("spec.changes: '{}' and '{}' would have the same tokens, since both are "
+          fmt::format("changes: '{}' and '{}' would have the same tokens, since both are "
                       "hashed as '{}': give one another hash_name",
                       name->second, node.id, Printable(node.HashName())));
     }
@@ -107,14 +107,14 @@ absl::StatusOr<Changes> CollectChanges(const Membership& membership, const Migra
   Changes changes;
   for (size_t i = 0; i < plan.changes.size(); ++i) {
     if (const auto* add = std::get_if<AddNode>(&plan.changes[i])) {
-      RETURN_IF_ERROR(CheckAdd(membership, fmt::format("spec.changes[{}].add", i), add->node));
+      RETURN_IF_ERROR(CheckAdd(membership, fmt::format("changes[{}].add.node", i), add->node));
       changes.added.push_back(add->node);
       continue;
     }
     const NodeId& id = std::get<RemoveNode>(plan.changes[i]).node;
     if (!membership.FindNode(id).has_value()) {
       return absl::InvalidArgumentError(
-          fmt::format("spec.changes[{}].remove.node: '{}' is not a node of keyspace '{}'", i, id,
+          fmt::format("changes[{}].remove.node: '{}' is not a node of keyspace '{}'", i, id,
                       membership.spec().id));
     }
     changes.removed.push_back(id);
@@ -131,7 +131,7 @@ absl::StatusOr<Changes> CollectChanges(const Membership& membership, const Migra
   std::sort(changes.after.begin(), changes.after.end(), by_id);
   if (changes.after.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("spec.changes: they remove the last node of keyspace '{}': add another one in "
+        fmt::format("changes: they remove the last node of keyspace '{}': add another one in "
                     "the same plan, or keep one",
                     membership.spec().id));
   }
@@ -394,7 +394,7 @@ absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& 
   const Reallocation reallocation = Reallocate(membership, changes.added, changes.removed);
   if (reallocation.moves.empty()) {
     return absl::InvalidArgumentError(
-        "spec.changes: nothing would move: an added node is too light for a single range; raise "
+        "changes: nothing would move: an added node is too light for a single range; raise "
         "its "
         "weight");
   }

@@ -260,7 +260,7 @@ TEST(PlannerTest, RefusesMalformedPlans) {
   MigrationPlan plan = AddPlan(MakeNode(5));
   plan.changes.clear();
   ExpectError(Plan(*base, plan, {}), absl::StatusCode::kInvalidArgument,
-              HasSubstr("spec.changes: it is empty"));
+              HasSubstr("changes: it is empty"));
   plan = AddPlan(MakeNode(5));
   plan.keyspace = "other";
   ExpectError(Plan(*base, plan, {}), absl::StatusCode::kInvalidArgument,
@@ -270,11 +270,11 @@ TEST(PlannerTest, RefusesMalformedPlans) {
 TEST(PlannerTest, RefusesUnknownAndKnownNodes) {
   const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 2);
   ExpectError(Plan(*base, AddPlan(MakeNode(1)), {}), absl::StatusCode::kInvalidArgument,
-              "spec.changes[0].add.id: 'cache-01' is already a node of keyspace 'sessions': choose "
+              "changes[0].add.node.id: 'cache-01' is already a node of keyspace 'sessions': choose "
               "another id");
   ExpectError(Plan(*base, RemovePlan({"cache-00", "cache-09"}), {}),
               absl::StatusCode::kInvalidArgument,
-              "spec.changes[1].remove.node: 'cache-09' is not a node of keyspace 'sessions'");
+              "changes[1].remove.node: 'cache-09' is not a node of keyspace 'sessions'");
   ExpectError(Plan(*base, RemovePlan({"cache-00", "cache-01"}), {}),
               absl::StatusCode::kInvalidArgument, HasSubstr("they remove the last node"));
 }
@@ -284,7 +284,7 @@ TEST(PlannerTest, RefusesTwoNodesOnOneServer) {
   Node node = MakeNode(5);
   node.address = MakeNode(1).address;
   ExpectError(Plan(*base, AddPlan(node), {}), absl::StatusCode::kInvalidArgument,
-              "spec.changes[0].add.address: '10.0.0.2:6379' is the address of 'cache-01': one "
+              "changes[0].add.node.address: '10.0.0.2:6379' is the address of 'cache-01': one "
               "server cannot be two nodes");
   MigrationPlan plan = AddPlan(MakeNode(5));
   Node twin = MakeNode(6);
@@ -325,9 +325,8 @@ TEST(PlannerTest, RefusesAStaleBase) {
   const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 2);
   MigrationPlan plan = AddPlan(MakeNode(5));
   plan.base_version = Version(40);
-  ExpectError(
-      Plan(*base, plan, {}), absl::StatusCode::kAborted,
-      "spec.base.version: the plan is for version 40 and the membership is at 41: plan again");
+  ExpectError(Plan(*base, plan, {}), absl::StatusCode::kAborted,
+              "base_version: the plan is for version 40 and the membership is at 41: plan again");
   plan.base_version = Version(41);
   EXPECT_TRUE(Plan(*base, plan, {}).ok());
 }

@@ -61,7 +61,7 @@ absl::StatusOr<uint32_t> PpmFromProto(const std::string& field, double share) {
 absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Change& proto) {
   switch (proto.change_case()) {
     case v1::Change::kAdd: {
-      ASSIGN_OR_RETURN(Node node, NodeFromProto(field + ".add", proto.add().node()));
+      ASSIGN_OR_RETURN(Node node, NodeFromProto(field + ".add.node", proto.add().node()));
       return Change(AddNode{std::move(node)});
     }
     case v1::Change::kRemove:
@@ -99,9 +99,8 @@ absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& proto) {
   Strategy strategy;
   if (!proto.commit_steps().empty()) strategy.commit_steps_ppm.clear();
   for (int i = 0; i < proto.commit_steps_size(); ++i) {
-    ASSIGN_OR_RETURN(
-        const uint32_t ppm,
-        PpmFromProto(fmt::format("spec.strategy.commit_steps[{}]", i), proto.commit_steps(i)));
+    ASSIGN_OR_RETURN(const uint32_t ppm, PpmFromProto(fmt::format("strategy.commit_steps[{}]", i),
+                                                      proto.commit_steps(i)));
     strategy.commit_steps_ppm.push_back(ppm);
   }
   const auto read = [](std::string_view field, bool set, const google::protobuf::Duration& value,
@@ -110,13 +109,13 @@ absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& proto) {
     ASSIGN_OR_RETURN(into, DurationFromProto(field, value));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(read("spec.strategy.hold", proto.has_hold(), proto.hold(), strategy.hold));
-  RETURN_IF_ERROR(read("spec.strategy.soak", proto.has_soak(), proto.soak(), strategy.soak));
-  RETURN_IF_ERROR(read("spec.strategy.warm_timeout", proto.has_warm_timeout(), proto.warm_timeout(),
+  RETURN_IF_ERROR(read("strategy.hold", proto.has_hold(), proto.hold(), strategy.hold));
+  RETURN_IF_ERROR(read("strategy.soak", proto.has_soak(), proto.soak(), strategy.soak));
+  RETURN_IF_ERROR(read("strategy.warm_timeout", proto.has_warm_timeout(), proto.warm_timeout(),
                        strategy.warm_timeout));
   if (proto.has_fence_timeout()) {
     ASSIGN_OR_RETURN(strategy.fence_timeout,
-                     DurationFromProto("spec.strategy.fence_timeout", proto.fence_timeout()));
+                     DurationFromProto("strategy.fence_timeout", proto.fence_timeout()));
   }
   strategy.await_promotion = proto.await_promotion();
   if (proto.has_verify_sample()) strategy.verify_sample = proto.verify_sample();
@@ -131,7 +130,7 @@ absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& proto) {
       break;
     default:
       return absl::InvalidArgumentError(
-          fmt::format("spec.strategy.fence_policy: {} is unknown: use FENCE_POLICY_ACK_ONLY or "
+          fmt::format("strategy.fence_policy: {} is unknown: use FENCE_POLICY_ACK_ONLY or "
                       "FENCE_POLICY_ACK_OR_LEASE",
                       static_cast<int>(proto.fence_policy())));
   }
@@ -183,12 +182,12 @@ absl::StatusOr<MigrationPlan> MigrationPlanFromProto(const v1::MigrationPlan& pr
   constexpr int kMaxChanges = 10'000;  // ValidatePlan's bound, before work is spent on them
   if (proto.changes_size() > kMaxChanges) {
     return absl::InvalidArgumentError(
-        fmt::format("spec.changes: {} changes are over the limit of {}: split the plan",
+        fmt::format("changes: {} changes are over the limit of {}: split the plan",
                     proto.changes_size(), kMaxChanges));
   }
   for (int i = 0; i < proto.changes_size(); ++i) {
     ASSIGN_OR_RETURN(Change change,
-                     ChangeFromProto(fmt::format("spec.changes[{}]", i), proto.changes(i)));
+                     ChangeFromProto(fmt::format("changes[{}]", i), proto.changes(i)));
     plan.changes.push_back(std::move(change));
   }
   ASSIGN_OR_RETURN(plan.strategy, StrategyFromProto(proto.strategy()));

@@ -15,7 +15,7 @@ namespace warmring::wire {
 v1::MigrationPlan ToProto(const MigrationPlan& plan);
 // Unset fields get their defaults. What protobuf can express and MigrationPlan cannot is refused
 // here; ValidatePlan checks the rest.
-// Errors: InvalidArgument naming the field in the plan file's words (`spec.changes[0].add.weight`),
+// Errors: InvalidArgument naming the field in the plan file's words (`changes[0].add.node.weight`),
 // the value and the bound.
 absl::StatusOr<MigrationPlan> MigrationPlanFromProto(const v1::MigrationPlan& proto);
 
