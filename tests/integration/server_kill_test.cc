@@ -63,7 +63,8 @@ class ServerKillTest : public ::testing::TestWithParam<Edge> {
       const absl::StatusOr<v1::Migration> migration = Look();
       if (absl::IsNotFound(migration.status())) {
         // The submission was lost with the server: its client asks again.
-        return api_->Submit(request_).status();
+        const absl::Status submitted = api_->Submit(request_).status();
+        return submitted.ok() ? absl::UnavailableError("submitted") : submitted;
       }
       if (!migration.ok()) return migration.status();
       *ended = *migration;
@@ -91,6 +92,7 @@ TEST_P(ServerKillTest, TheMigrationEndsByItself) {
   ASSERT_OK_AND_ASSIGN(server_, WarmringdServer::Start());
   api_ = std::make_unique<ServerApi>(server_->Address());
   ASSERT_OK(api_->Create(CreateRequest(4, v1::PLACEMENT_KIND_DIRECTORY)));
+  server_->Kill9();
   ASSERT_OK(server_->Restart({{"WARMRING_FAILPOINTS", edge.point + "=exit"}}));
 
   for (int i = 1; i <= 5; ++i) {
@@ -119,6 +121,7 @@ TEST_P(ServerKillTest, TheMigrationEndsByItself) {
       << v1::MigrationState_Name(ended.state()) << ": " << ended.failure();
 
   // The server says so for ever, and what clients get is whole and has no trace of the migration.
+  server_->Kill9();
   ASSERT_OK(server_->Restart());
   ASSERT_OK_AND_ASSIGN(const v1::Migration again, api_->Migration("sessions", "mig-1"));
   EXPECT_EQ(again.state(), ended.state());
