@@ -90,7 +90,8 @@ class Loader {
   virtual absl::StatusOr<std::optional<std::string>> Get(std::string_view key,
                                                          absl::Duration timeout) = 0;
 
-  // Stores a value. `ttl` zero: until it is evicted.
+  // Stores a value. `ttl` zero: until it is evicted. Only where the writers of one key take turns
+  // from the origin to here: two that do not may leave the older value. Delete is always safe.
   // Errors: Unavailable, with RefusalOf(status) where an owner refused: not acknowledged within the
   // timeout, it may or may not be stored; ResourceExhausted: the node has no memory for it.
   virtual absl::Status Set(std::string_view key, std::string_view value, absl::Duration ttl,
