@@ -1,0 +1,170 @@
+// What a person or a script at the command line meets: the exit codes of the table, errors that
+// name field, value and way out, JSON for programs, and nothing changed after a refusal.
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/cli.h"
+#include "tests/support/free_port.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/warmringd_server.h"
+
+namespace warmring {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class CliTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = support::WarmringdServer::Start();
+    ASSERT_THAT(server.status(), IsOk());
+    server_ = *std::move(server);
+    auto dir = support::TempDir::Create();
+    ASSERT_THAT(dir.status(), IsOk());
+    dir_ = *std::move(dir);
+  }
+
+  support::CliResult Run(const std::vector<std::string>& args) {
+    support::CliOptions options;
+    options.server = server_->Address();
+    const auto result = support::RunCli(args, options);
+    EXPECT_THAT(result.status(), IsOk());
+    return result.ok() ? *result : support::CliResult();
+  }
+
+  void Create() {
+    const auto created = Run({"keyspace", "create", "sessions", "--add", "cache-01=127.0.0.1:7001",
+                              "--add", "cache-02=127.0.0.1:7002,weight=2,zone=eu-1a"});
+    ASSERT_EQ(created.exit_code, 0) << created.err;
+  }
+
+  std::string PlanFile(const std::string& text) {
+    const std::string path = dir_->File("plan.yaml");
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  std::unique_ptr<support::WarmringdServer> server_;
+  std::unique_ptr<support::TempDir> dir_;
+};
+
+TEST_F(CliTest, ShowsWhatThereIs) {
+  EXPECT_THAT(Run({"status"}).out, HasSubstr("no keyspace yet"));
+  Create();
+  EXPECT_THAT(Run({"status"}).out, HasSubstr("sessions"));
+  const auto list = Run({"keyspace", "list", "-o", "json"});
+  EXPECT_EQ(list.exit_code, 0);
+  const auto json = nlohmann::json::parse(list.out);
+  EXPECT_EQ(json["keyspaces"][0]["spec"]["id"], "sessions");
+  EXPECT_EQ(json["keyspaces"][0]["node_count"], 2);
+  const auto located = nlohmann::json::parse(Run({"ks", "locate", "user:1", "-o", "json"}).out);
+  EXPECT_EQ(located["version"], "1");
+  EXPECT_THAT(located["locations"][0]["owner"].get<std::string>(), StartsWith("cache-0"));
+  EXPECT_THAT(Run({"keyspace", "history"}).out, HasSubstr("created with 2 nodes"));
+  EXPECT_THAT(Run({"node", "list"}).out, HasSubstr("DN  cache-01"));
+}
+
+TEST_F(CliTest, ExitCodesAreThoseOfTheTable) {
+  Create();
+  EXPECT_EQ(Run({"keyspace", "locate", "-k", "nothere", "a"}).exit_code, 7);
+  EXPECT_EQ(Run({"migration", "get", "mig-none"}).exit_code, 7);
+  EXPECT_EQ(Run({"frobnicate"}).exit_code, 2);
+  EXPECT_EQ(Run({"node", "add", "cache-03", "--address", "127.0.0.1:7003", "--weight", "heavy"})
+                .exit_code,
+            2);
+
+  support::CliOptions nobody;
+  const auto port = support::FreePort::Reserve();
+  ASSERT_THAT(port.status(), IsOk());
+  nobody.server = port->Address();
+  const auto unreachable = support::RunCli({"status"}, nobody);
+  ASSERT_THAT(unreachable.status(), IsOk());
+  EXPECT_EQ(unreachable->exit_code, 9);
+  EXPECT_THAT(unreachable->err, HasSubstr(port->Address()));
+
+  const auto unanswered = Run({"node", "add", "cache-03", "--address", "127.0.0.1:7003"});
+  EXPECT_EQ(unanswered.exit_code, 2);
+  EXPECT_THAT(unanswered.err, HasSubstr("--yes"));
+
+  const auto stale = Run(
+      {"node", "add", "cache-03", "--address", "127.0.0.1:7003", "--base-version", "9", "--yes"});
+  EXPECT_EQ(stale.exit_code, 6);
+  EXPECT_THAT(stale.err, HasSubstr("version 9"));
+  EXPECT_THAT(Run({"migration", "list", "-o", "json"}).out, HasSubstr("\"migrations\": []"));
+}
+
+TEST_F(CliTest, RefusalsNameFieldValueAndWayOut) {
+  Create();
+  const auto unknown = Run({"node", "remove", "cache-09", "--yes"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("changes[0].remove.node: 'cache-09'"));
+  const auto twice = Run({"node", "add", "cache-01", "--address", "127.0.0.1:7009", "--yes"});
+  EXPECT_EQ(twice.exit_code, 1);
+  EXPECT_THAT(twice.err, HasSubstr("changes[0].add.node.id: 'cache-01'"));
+  const auto weight = Run({"node", "add", "cache-03", "--address", "127.0.0.1:7003", "--weight",
+                           "-1", "--yes", "-o", "json"});
+  EXPECT_EQ(weight.exit_code, 1);
+  const auto error = nlohmann::json::parse(weight.err);
+  EXPECT_EQ(error["error"]["code"], "BAD_FIELD");
+  EXPECT_THAT(error["error"]["message"].get<std::string>(),
+              HasSubstr("changes[0].add.node.weight"));
+  const auto replicated =
+      Run({"keyspace", "create", "r3", "--replication", "3", "--add", "cache-01=127.0.0.1:7001",
+           "--add", "cache-02=127.0.0.1:7002", "--add", "cache-03=127.0.0.1:7003"});
+  if (replicated.exit_code == 0) {
+    const auto migration = Run({"node", "remove", "cache-01", "-k", "r3", "--yes"});
+    EXPECT_EQ(migration.exit_code, 1);
+    EXPECT_THAT(migration.err, HasSubstr("replication"));
+  }
+}
+
+TEST_F(CliTest, PlanFilesAreCheckedBeforeAnythingHappens) {
+  Create();
+  const auto typo = Run({"plan", "-f", PlanFile("keyspace: sessions\nchangs: []\n")});
+  EXPECT_EQ(typo.exit_code, 2);
+  EXPECT_THAT(typo.err, HasSubstr("plan.yaml:2:1: changs is not a known key; did you mean "
+                                  "'changes'?"));
+  EXPECT_EQ(Run({"apply", "-f", dir_->File("nothere.yaml")}).exit_code, 2);
+  const std::string good = PlanFile(
+      "kind: MigrationPlan\nkeyspace: sessions\nchanges:\n"
+      "  - add: {node: {id: cache-03, address: '127.0.0.1:7003'}}\n");
+  const auto plan = Run({"plan", "-f", good});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("+  cache-03"));
+  EXPECT_THAT(plan.out, HasSubstr("cache-03 has no session yet"));
+  EXPECT_EQ(Run({"plan", "-f", good, "--exit-code"}).exit_code, 3);
+  const auto preview = nlohmann::json::parse(Run({"plan", "-f", good, "-o", "json"}).out);
+  EXPECT_EQ(preview["base_version"], "1");
+  EXPECT_NEAR(preview["moved_share"].get<double>(), 0.25, 0.001);
+  EXPECT_THAT(Run({"keyspace", "history"}).out, ::testing::Not(HasSubstr("v2")));
+}
+
+TEST_F(CliTest, APlannedMigrationIsFollowedAndAborted) {
+  Create();
+  const auto started = Run({"node", "add", "cache-03", "--address", "127.0.0.1:7003", "--yes",
+                            "--detach", "-o", "json", "--reason", "INC-4211"});
+  ASSERT_EQ(started.exit_code, 0) << started.err;
+  const std::string id = nlohmann::json::parse(started.out)["id"];
+  EXPECT_EQ(Run({"watch", id, "--timeout", "0.3"}).exit_code, 5);
+  const auto second = Run({"node", "remove", "cache-02", "--yes"});
+  EXPECT_EQ(second.exit_code, 6);
+  EXPECT_THAT(second.err, HasSubstr(id));
+  EXPECT_EQ(Run({"migration", "promote", id}).exit_code, 1);
+  EXPECT_EQ(Run({"migration", "abort", id}).exit_code, 0);
+  const auto ended = Run({"watch", id});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_THAT(ended.out, HasSubstr("Aborted"));
+  EXPECT_THAT(Run({"node", "list"}).out, ::testing::Not(HasSubstr("cache-03")));
+}
+
+}  // namespace
+}  // namespace warmring
