@@ -120,6 +120,13 @@ std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const 
   return terms;
 }
 
+bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient) {
+  const std::vector<Flow> flows = HandoverFlows(record);
+  return std::any_of(flows.begin(), flows.end(), [&](const Flow& flow) {
+    return flow.to == recipient && LeaseExpired(record, flow.from);
+  });
+}
+
 Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {
   std::vector<NodeId> late;
   for (const NodeId& recipient : RecipientsOf(HandoverFlows(record))) {

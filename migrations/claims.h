@@ -60,6 +60,10 @@ struct PrepareTerms {
 std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const NodeId& recipient,
                                            const Reports& reports);
 
+// Whether a donor of `recipient` was passed over in the wave that is fencing. What was copied of
+// the wave then counts for nothing. Known from the record alone, so it outlives a restart.
+bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient);
+
 // Every recipient of the hand-over has answered to its present terms.
 Claim RecipientsReady(const MigrationRecord& record, const Reports& reports);
 

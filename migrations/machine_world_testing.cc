@@ -369,6 +369,7 @@ void MachineWorld::Warm(Owner& owner, const Task& task, const WarmTask& warm) {
   if (owner.nonce != task.nonce) {
     owner.nonce = task.nonce;
     owner.copied = false;
+    owner.dropped.clear();
     for (size_t i = 0; i < points_.size(); ++i) {
       for (const TransferSource& source : warm.sources) {
         if (!source.ranges.Contains(points_[i])) continue;
@@ -412,9 +413,10 @@ void MachineWorld::Prepare(Owner& owner, const Task& task, const PrepareTask& pr
         break;
       case PrepareTask::Mode::kPurge:
         for (size_t i = 0; i < points_.size(); ++i) {
-          if (donor.source.ranges.Contains(points_[i])) owner.values.erase(i);
+          if (!donor.source.ranges.Contains(points_[i])) continue;
+          owner.values.erase(i);
+          owner.dropped.insert(i);
         }
-        owner.nonce = Id128();
         break;
     }
   }
@@ -426,6 +428,7 @@ bool MachineWorld::CopyFrom(Owner& to, const TransferSource& source) {
   if (!from.up) return false;
   for (size_t i = 0; i < points_.size(); ++i) {
     if (!source.ranges.Contains(points_[i]) || to.view.Owns(points_[i])) continue;
+    if (to.dropped.count(i) > 0) Fault(to.id + " copies what it had to drop");
     const auto value = from.values.find(i);
     if (value == from.values.end()) {
       to.values.erase(i);

@@ -102,6 +102,7 @@ class MachineWorld {
     bool copied = false;
     uint64_t position = 0;  // of the change log
     bool dirty_complete = false;
+    std::set<size_t> dropped;           // points purged in a hand-over: nothing may fill them
     std::set<size_t> dirty;             // points written since activation
     std::map<size_t, uint64_t> values;  // by point
   };

@@ -1,5 +1,6 @@
 #include "migrations/task_list.h"
 
+#include <optional>
 #include <utility>
 
 #include "migrations/handover.h"
@@ -21,7 +22,17 @@ std::string AddressOf(const NodeId& node, const Sessions& sessions) {
 }
 
 void AddWarmTasks(const MigrationRecord& record, const Sessions& sessions, TaskLists& tasks) {
-  for (const auto& [recipient, moves] : MovesByRecipient(RemainingMoves(record))) {
+  std::map<NodeId, std::vector<RangeMove>> transfers = MovesByRecipient(RemainingMoves(record));
+  for (auto& [recipient, moves] : transfers) {
+    if (!DropsItsCopy(record, recipient)) continue;
+    // What it drops must not be filled again by the same transfer.
+    const auto later =
+        MovesByRecipient(MovesOfWaves(record.preview, record.wave + 1, record.preview.waves));
+    const auto rest = later.find(recipient);
+    moves = rest == later.end() ? std::vector<RangeMove>() : rest->second;
+  }
+  for (const auto& [recipient, moves] : transfers) {
+    if (moves.empty()) continue;
     WarmTask warm;
     warm.limits = record.plan.limits;
     for (const RangeMove& move : moves) {
