@@ -1,9 +1,13 @@
 #include "agent/agent.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "agent/engine/redis_engine.h"
+#include "agent/notice.h"
 #include "agent/owner_link.h"
 #include "agent/releaser.h"
 #include "agent/task_runner.h"
@@ -18,6 +22,8 @@
 
 namespace warmring {
 namespace {
+
+constexpr std::chrono::milliseconds kMonitorPeriod(500);
 
 // The host of "host:port", or of "[v6]:port" with its brackets.
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -57,6 +63,12 @@ class WiredAgent : public Agent {
       : options_(options), engine_(RedisEngineOptions{.address = options.redis}) {}
 
   ~WiredAgent() override {
+    {
+      std::lock_guard<std::mutex> lock(session_mutex_);
+      ending_ = true;
+      ended_.notify_all();
+    }
+    if (monitor_.joinable()) monitor_.join();
     watch_.reset();
     std::unique_ptr<OwnerSession> session;
     {
@@ -84,6 +96,7 @@ class WiredAgent : public Agent {
                                                     [this](const Membership::Ptr& membership) {
                                                       link_->OnMembership(membership);
                                                     }));
+    monitor_ = std::thread([this] { Monitor(); });
     return absl::OkStatus();
   }
 
@@ -146,6 +159,17 @@ class WiredAgent : public Agent {
     return absl::OkStatus();
   }
 
+  // Says once per change what ails the connections to the server.
+  void Monitor() {
+    Notice session_notice("session with the server");
+    Notice watch_notice("watch of the membership");
+    std::unique_lock<std::mutex> lock(session_mutex_);
+    while (!ended_.wait_for(lock, kMonitorPeriod, [this] { return ending_; })) {
+      session_notice.Report(session_->LastStatus());
+      watch_notice.Report(watch_->ConnectionStatus());
+    }
+  }
+
   void Notify() {
     std::lock_guard<std::mutex> lock(session_mutex_);
     if (session_) session_->Notify();
@@ -159,8 +183,11 @@ class WiredAgent : public Agent {
   std::unique_ptr<TaskRunner> runner_;
   std::unique_ptr<TransferServer> server_;
   std::mutex session_mutex_;
+  std::condition_variable ended_;
+  bool ending_ = false;  // guarded by session_mutex_
   std::unique_ptr<OwnerSession> session_;  // guarded by session_mutex_
   std::unique_ptr<MembershipWatch> watch_;
+  std::thread monitor_;
 };
 
 }  // namespace

@@ -47,10 +47,14 @@ TaskRunner::~TaskRunner() { Stop(); }
 void TaskRunner::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& [key, entry] : tasks_) Retire(entry);
-    for (auto& [key, transfer] : transfers_) retired_.push_back({std::move(transfer), nullptr});
+    for (auto& [key, entry] : tasks_) RetirePreparation(entry);
+    for (auto& [key, transfer] : transfers_) RetireTransfer(std::move(transfer));
     transfers_.clear();
     tasks_.clear();
+    for (const Retired& retired : retired_) {
+      if (retired.transfer) retired.transfer->Abandon();
+      if (retired.preparation) retired.preparation->Abandon();
+    }
     stopping_ = true;
     wake_.notify_all();
   }
@@ -87,7 +91,7 @@ void TaskRunner::SetTasks(const std::vector<Task>& tasks) {
         ++at;
         continue;
       }
-      Retire(at->second);
+      RetirePreparation(at->second);
       at = tasks_.erase(at);
     }
     for (auto at = transfers_.begin(); at != transfers_.end();) {
@@ -95,24 +99,28 @@ void TaskRunner::SetTasks(const std::vector<Task>& tasks) {
         ++at;
         continue;
       }
-      at->second->Cancel();
-      retired_.push_back({std::move(at->second), nullptr});
+      RetireTransfer(std::move(at->second));
       at = transfers_.erase(at);
     }
     for (const Task& task : tasks) tasks_[KeyOf(task)].task = task;
     const uint64_t first_due = next_due_;
-    // Transfers before what asks something of them: the keys are in that order.
-    for (const Kind kind : {Kind::kFence, Kind::kWarm, Kind::kVerify, Kind::kPrepare}) {
-      for (auto& [key, entry] : tasks_) {
-        if (key.kind == kind) Begin(key, entry);
-      }
-    }
+    BeginAll();
     Refresh(/*report=*/true);
     // A task may fail as it begins, too.
     due = next_due_ != first_due;
     wake_.notify_all();
   }
   if (due) due_();
+}
+
+void TaskRunner::BeginAll() {
+  // Transfers before what asks something of them.
+  for (const Kind kind : {Kind::kFence, Kind::kWarm, Kind::kVerify, Kind::kPrepare}) {
+    if (kind != Kind::kFence && !retired_.empty()) return;  // the reaper comes back to it
+    for (auto& [key, entry] : tasks_) {
+      if (key.kind == kind) Begin(key, entry);
+    }
+  }
 }
 
 void TaskRunner::Begin(const Key& key, Entry& entry) {
@@ -157,7 +165,7 @@ bool TaskRunner::IsPreparing(const Key& warm) const {
 void TaskRunner::BeginPreparation(const Key& key, Entry& entry, const PrepareTask& task) {
   if (task.mode == PrepareTask::Mode::kChanges) {
     if (entry.preparation) {  // the mode has changed back
-      Retire(entry);
+      RetirePreparation(entry);
       entry.answered = false;
     }
     return;
@@ -172,15 +180,21 @@ void TaskRunner::BeginPreparation(const Key& key, Entry& entry, const PrepareTas
   auto exclude = [transfer, ranges = RangesOf(task)] {
     if (transfer) transfer->Exclude(ranges);
   };
-  entry.preparation = std::make_unique<Preparation>(context_, key.migration, key.nonce, task,
+  entry.preparation = std::make_shared<Preparation>(context_, key.migration, key.nonce, task,
                                                     std::move(exclude),
                                                     [this] { OnTransferChanged(true); });
 }
 
-void TaskRunner::Retire(Entry& entry) {
+void TaskRunner::RetirePreparation(Entry& entry) {
   if (!entry.preparation) return;
   entry.preparation->Cancel();
   retired_.push_back({nullptr, std::move(entry.preparation)});
+  wake_.notify_all();
+}
+
+void TaskRunner::RetireTransfer(std::shared_ptr<TransferClient> transfer) {
+  transfer->Cancel();
+  retired_.push_back({std::move(transfer), nullptr});
   wake_.notify_all();
 }
 
@@ -199,11 +213,8 @@ void TaskRunner::SetIncarnation(const Incarnation& incarnation) {
   if (incarnation_ == incarnation) return;
   incarnation_ = incarnation;
   ++generation_;
-  for (auto& [key, entry] : tasks_) Retire(entry);
-  for (auto& [key, transfer] : transfers_) {
-    transfer->Cancel();
-    retired_.push_back({std::move(transfer), nullptr});
-  }
+  for (auto& [key, entry] : tasks_) RetirePreparation(entry);
+  for (auto& [key, transfer] : transfers_) RetireTransfer(std::move(transfer));
   transfers_.clear();
   tasks_.clear();
   fences_.clear();
@@ -365,10 +376,20 @@ void TaskRunner::RunReaper() {
   while (true) {
     wake_.wait(lock, [this] { return stopping_ || !retired_.empty(); });
     if (retired_.empty()) return;
-    Retired retired = std::move(retired_.front());
-    retired_.pop_front();
+    Retired retired = retired_.front();
     lock.unlock();
-    retired = Retired();  // waits for its threads
+    if (retired.transfer) retired.transfer->Join();
+    if (retired.preparation) retired.preparation->Join();
+    retired = Retired();
+    lock.lock();
+    retired_.pop_front();
+    if (!retired_.empty() || stopping_) continue;
+    const uint64_t first_due = next_due_;
+    BeginAll();
+    Refresh(/*report=*/true);
+    if (next_due_ == first_due) continue;
+    lock.unlock();
+    due_();
     lock.lock();
   }
 }

@@ -63,13 +63,14 @@ class TaskRunner {
     std::optional<TaskReport> report;  // newest
     uint64_t due = 0;                  // order in which it became due; 0 = not due
     bool answered = false;             // fence acknowledged, or prepared, or given up
-    std::unique_ptr<Preparation> preparation;
+    std::shared_ptr<Preparation> preparation;
   };
   using TransferKey = std::pair<MigrationId, Id128>;
-  // What SetTasks takes out, to be destroyed (which waits) on a thread of its own.
+  // What is cancelled and not at its end yet. Nothing else is begun before: what is late of it must
+  // not land in what comes after it.
   struct Retired {
     std::shared_ptr<TransferClient> transfer;
-    std::unique_ptr<Preparation> preparation;
+    std::shared_ptr<Preparation> preparation;
   };
 
   static Key KeyOf(const Task& task);
@@ -81,7 +82,9 @@ class TaskRunner {
   void Begin(const Key& key, Entry& entry);
   void BeginWarm(const Key& key, const WarmTask& task);
   void BeginPreparation(const Key& key, Entry& entry, const PrepareTask& task);
-  void Retire(Entry& entry);
+  void BeginAll();
+  void RetirePreparation(Entry& entry);
+  void RetireTransfer(std::shared_ptr<TransferClient> transfer);
   std::shared_ptr<TransferClient> TransferOf(const Key& key) const;
   bool IsPreparing(const Key& warm) const;
   // Looks at the transfers and makes the reports that follow. True if one became due.
@@ -104,7 +107,7 @@ class TaskRunner {
   std::map<Key, Entry> tasks_;
   std::map<TransferKey, std::shared_ptr<TransferClient>> transfers_;
   std::deque<Key> fences_;  // to be done
-  std::deque<Retired> retired_;
+  std::deque<Retired> retired_;  // the front one is being waited for
   std::optional<Incarnation> incarnation_;
   uint64_t generation_ = 0;  // grows with the incarnation
   uint64_t next_due_ = 1;

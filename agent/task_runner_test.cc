@@ -176,6 +176,23 @@ TEST_F(TaskRunnerTest, FencedIsForTheWholeOfTheRanges) {
   EXPECT_FALSE(donor_->Fenced("another", Quarters(0, 1)).has_value());
 }
 
+// A new attempt purges; what is late of the old one must not land behind that.
+TEST_F(TaskRunnerTest, ANewAttemptWaitsUntilTheOldOneIsClosed) {
+  recipient_->SetTasks({Warm()});
+  AwaitCaughtUp();
+  b_.engine().SetDown(true);
+  Task again = Warm();
+  again.nonce = Id128{3, 4};
+  recipient_->SetTasks({again});
+  EXPECT_OK(WaitFor("the old stream's end", kDefaultWait,
+                    [this] { return a_.engine().TrackCount() == 0; }));
+  EXPECT_EQ(b_.engine().OpenTransferCount(), 1u) << "the engine could not be told yet";
+  EXPECT_TRUE(recipient_->TakeReports().empty());
+  b_.engine().SetDown(false);
+  AwaitCaughtUp();
+  EXPECT_EQ(b_.engine().OpenTransferCount(), 1u);
+}
+
 // The agent died after it had said "prepared", or before: it cannot know. If it began anew it would
 // purge what the server may be about to commit.
 TEST_F(TaskRunnerTest, AfterARestartInAFenceItNeitherPurgesNorVouches) {

@@ -398,6 +398,11 @@ size_t MemoryEngine::TrackCount() const {
   return tracked_.size();
 }
 
+size_t MemoryEngine::OpenTransferCount() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return transfers_.size();
+}
+
 void MemoryEngine::Restart() {
   std::lock_guard<std::mutex> lock(mutex_);
   ++incarnation_.low;

@@ -76,6 +76,7 @@ class MemoryEngine : public CacheEngine {
   void Plant(const std::string& key, const std::string& value);
   size_t KeyCount() const;
   size_t TrackCount() const;
+  size_t OpenTransferCount() const;
   // A new incarnation: forgets everything but the keys.
   void Restart();
   // Every call fails as if the engine were gone, until it is set back.

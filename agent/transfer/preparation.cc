@@ -33,8 +33,20 @@ Preparation::Preparation(TransferContext context, MigrationId migration, Id128 n
       thread_([this] { Run(); }) {}
 
 Preparation::~Preparation() {
+  Abandon();
+  Join();
+}
+
+void Preparation::Abandon() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    abandoned_ = true;
+  }
   Cancel();
-  thread_.join();
+}
+
+void Preparation::Join() {
+  if (thread_.joinable()) thread_.join();
 }
 
 void Preparation::SetTask(const PrepareTask& task) {
@@ -66,6 +78,16 @@ bool Preparation::Cancelled() const {
 
 void Preparation::Run() {
   first_();
+  const std::optional<Id128> open = Prepare();
+  while (open.has_value() && !context_.engine->CloseTransfer(*open).ok()) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait_for(lock, absl::ToChronoNanoseconds(context_.retry_min),
+                   [this] { return abandoned_; });
+    if (abandoned_) return;
+  }
+}
+
+std::optional<Id128> Preparation::Prepare() {
   absl::Duration delay = context_.retry_min;
   std::optional<Id128> open;  // a nonce that the engine may still accept
   while (!Cancelled()) {
@@ -85,7 +107,7 @@ void Preparation::Run() {
       if (status.ok()) status = closed;
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    if (cancelled_) return;
+    if (cancelled_) return open;
     if (status.ok()) {
       prepared_ = report;
     } else if (absl::IsInvalidArgument(status) || absl::IsDataLoss(status) ||
@@ -96,11 +118,12 @@ void Preparation::Run() {
     if (prepared_.has_value() || failure_.has_value()) {
       lock.unlock();
       changed_();
-      return;
+      return open;
     }
     wake_.wait_for(lock, absl::ToChronoNanoseconds(delay), [this] { return cancelled_; });
     delay = std::min(delay * 2, context_.retry_max);
   }
+  return open;
 }
 
 absl::Status Preparation::Attempt(const PrepareTask& task, const Id128& nonce,

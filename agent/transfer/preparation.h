@@ -23,17 +23,22 @@ class Preparation {
   // before anything else; `changed` when there is a result.
   Preparation(TransferContext context, MigrationId migration, Id128 nonce, PrepareTask task,
               std::function<void()> first, std::function<void()> changed);
-  ~Preparation();  // cancels and waits
+  ~Preparation();  // abandons and waits
 
   // Addresses come and go.
   void SetTask(const PrepareTask& task);
+  // As of TransferClient.
   void Cancel();
+  void Abandon();
+  void Join();
 
   std::optional<PreparedReport> Prepared() const;
   std::optional<TaskFailure> Failure() const;
 
  private:
   void Run();
+  // Until there is a result, or it is cancelled. The nonce that the engine may still accept, if any.
+  std::optional<Id128> Prepare();
   absl::Status Attempt(const PrepareTask& task, const Id128& nonce, PreparedReport* report);
   absl::Status PurgeRanges(const Id128& nonce);
   absl::Status PullDirty(const PrepareTask::Donor& donor, const Id128& nonce,
@@ -58,6 +63,7 @@ class Preparation {
   std::optional<PreparedReport> prepared_;
   std::optional<TaskFailure> failure_;
   bool cancelled_ = false;
+  bool abandoned_ = false;
 
   std::thread thread_;
 };

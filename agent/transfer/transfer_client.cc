@@ -38,8 +38,22 @@ TransferClient::TransferClient(TransferContext context, MigrationId migration, I
       changed_(std::move(changed)) {}
 
 TransferClient::~TransferClient() {
+  Abandon();
+  Join();
+}
+
+void TransferClient::Abandon() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    abandoned_ = true;
+  }
   Cancel();
-  for (auto& [donor, source] : sources_) source->thread.join();
+}
+
+void TransferClient::Join() {
+  for (auto& [donor, source] : sources_) {
+    if (source->thread.joinable()) source->thread.join();
+  }
 }
 
 void TransferClient::SetTask(const WarmTask& task) {
@@ -243,6 +257,12 @@ void TransferClient::RunSource(Source* source) {
     delay = Judge(source, status, delay);
     std::unique_lock<std::mutex> lock(mutex_);
     wake_.wait_for(lock, absl::ToChronoNanoseconds(delay), [this] { return Over(); });
+  }
+  while (open.has_value() && !context_.engine->CloseTransfer(*open).ok()) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    wake_.wait_for(lock, absl::ToChronoNanoseconds(context_.retry_min),
+                   [this] { return abandoned_; });
+    if (abandoned_) return;
   }
 }
 

@@ -45,15 +45,15 @@ HashRangeSet MovingRanges(const Membership& membership, const MigrationId& migra
 // is in neither scan nor log). Every attempt has a nonce of its own in the engine, so that nothing
 // late of an old one lands.
 //
-// Owns a thread per source. Thread-safe; no call waits for an engine or a donor except Exclude and
-// the destructor.
+// Owns a thread per source. Thread-safe; no call waits for an engine or a donor except Exclude, Join
+// and the destructor.
 class TransferClient {
  public:
   // `changed` is called, from the client's threads and without its lock, when a position has
   // advanced, and with `report` when a report is due.
   TransferClient(TransferContext context, MigrationId migration, Id128 nonce,
                  std::function<void(bool report)> changed);
-  ~TransferClient();  // cancels and waits
+  ~TransferClient();  // abandons and waits
 
   // Sources and limits as they are now: addresses come and go, ranges only shrink.
   void SetTask(const WarmTask& task);
@@ -68,7 +68,13 @@ class TransferClient {
   // Leaves `ranges` alone from now on; on return nothing of this transfer is applied to them.
   void Exclude(const HashRangeSet& ranges);
 
+  // Ends it. It goes on, though, until the engine has closed what it opened, so that nothing late can
+  // land in a transfer that comes after it.
   void Cancel();
+  // Cancels without that care: for a process that ends, whose successor the engine tells apart.
+  void Abandon();
+  // Waits for the end. REQUIRES: Cancel or Abandon was called; SetTask is not called any more.
+  void Join();
 
   WarmReport Warm() const;
   // Empty unless Verify was called.
@@ -144,6 +150,7 @@ class TransferClient {
   std::optional<uint32_t> verify_sample_;
   std::optional<TaskFailure> failure_;
   bool cancelled_ = false;
+  bool abandoned_ = false;
   Instant reported_at_;
 };
 
