@@ -175,6 +175,8 @@ class CrashEdgesTest : public ::testing::Test {
                                                    m.ended();
                                           })
                         .status());
+    // What is undone has changed since it was committed.
+    RETURN_IF_ERROR(rig_->LetApplicationWrite());
     std::future<absl::Status> undone =
         std::async(std::launch::async, [&] { return GetCluster().Undo(edge.Id()); });
     RETURN_IF_ERROR(AwaitHit(edge.Failpoint(), IncludesServer(edge.victim)));

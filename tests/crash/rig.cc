@@ -39,6 +39,8 @@ absl::StatusOr<v1::Migration> Rig::SubmitNext(const MigrationId& id, const Migra
                                              : cluster_->SubmitAdd(id, Guest(), terms);
 }
 
+absl::Status Rig::LetApplicationWrite() { return traffic_->AwaitWrites(kKeys / 3, kSettlesWithin); }
+
 absl::StatusOr<v1::Migration> Rig::AwaitCleanEnd(const MigrationId& id) {
   ASSIGN_OR_RETURN(v1::Migration ended,
                    cluster_->WaitForMigration(id, "at its end", kEndsWithin,

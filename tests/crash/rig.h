@@ -31,6 +31,12 @@ class Rig {
   [[nodiscard]] absl::StatusOr<v1::Migration> SubmitNext(const MigrationId& id,
                                                          const MigrationTerms& terms);
 
+  // Waits until the application has written enough keys that every hand-over has some of them to
+  // get right.
+  //
+  // Errors: DeadlineExceeded.
+  [[nodiscard]] absl::Status LetApplicationWrite();
+
   // Waits for the migration's end and for a clean house after it: the outcome is one of Succeeded,
   // Aborted, RolledBack; no value was stale; the audit is clean; every key can be written. Returns
   // the migration as it ended.

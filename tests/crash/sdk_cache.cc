@@ -1,7 +1,9 @@
 #include "tests/crash/sdk_cache.h"
 
+#include <chrono>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -15,6 +17,8 @@ namespace {
 
 // Short enough that a pause of the traffic is not waited for long.
 constexpr absl::Duration kTimeout = absl::Seconds(2);
+// A real origin takes its time, and what it says may be old when it arrives.
+constexpr std::chrono::milliseconds kOriginLatency(2);
 
 class SdkCache : public Cache {
  public:
@@ -62,7 +66,9 @@ absl::StatusOr<std::unique_ptr<Cache>> StartSdkCache(const std::string& server,
       Loader::Create(client.get(),
                      [origin](std::string_view key,
                               absl::Duration) -> absl::StatusOr<std::optional<std::string>> {
-                       return origin->Origin(key);
+                       std::optional<std::string> value = origin->Origin(key);
+                       std::this_thread::sleep_for(kOriginLatency);
+                       return value;
                      }));
   return std::make_unique<SdkCache>(std::move(client), std::move(loader));
 }

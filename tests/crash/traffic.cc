@@ -91,6 +91,12 @@ absl::Status Traffic::Write(size_t key) {
   return status;
 }
 
+absl::Status Traffic::AwaitWrites(uint64_t count, absl::Duration within) {
+  const uint64_t goal = writes_ + count;
+  return support::WaitFor(fmt::format("{} more writes", count), within,
+                          [this, goal] { return writes_ >= goal; });
+}
+
 absl::Status Traffic::WriteEachKey(absl::Duration within) {
   for (size_t key = 0; key < ledger_->Size(); ++key) {
     const absl::Status written =

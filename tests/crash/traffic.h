@@ -54,6 +54,11 @@ class Traffic {
   void Pause();
   void Resume();
 
+  // Waits until so many further writes are done. REQUIRES: not paused.
+  //
+  // Errors: DeadlineExceeded.
+  [[nodiscard]] absl::Status AwaitWrites(uint64_t count, absl::Duration within);
+
   // Writes each key once, alternately with a value and by a delete: proof that every range has an
   // owner that accepts. REQUIRES: paused.
   //
