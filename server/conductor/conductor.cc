@@ -1,6 +1,7 @@
 #include "server/conductor/conductor.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +53,11 @@ absl::Status RequestConflict(const CommitResult& result) {
           "its result with the same request id",
           Printable(result.conflict_key))),
       "ALREADY_EXISTS");
+}
+
+bool Requires(const Batch& batch, const std::string& key) {
+  return std::any_of(batch.guards().begin(), batch.guards().end(),
+                     [&](const Batch::Guard& guard) { return guard.key == key; });
 }
 
 }  // namespace
@@ -150,17 +156,17 @@ void Conductor::Persist(const PersistCommand& command) {
     request.before = change->before;
     request.batch.Append(change->batch);
   }
-  std::vector<PendingCommand> commands = std::exchange(pending_, {});
+  std::vector<PendingCommand> commands = TakePending();
   for (const PendingCommand& pending : commands) request.batch.Append(pending.extra);
   request.failpoint = command.failpoint;
   if (!command.failpoint.empty()) WARMRING_FP(command.failpoint + ".before");
   persisting_ = true;
-  context_.committer->Commit(
-      std::move(request), context_.strand,
-      [this, command, stored = std::move(stored), change = std::move(change),
-       commands = std::move(commands)](const CommitResult& result) mutable {
-        OnPersisted(command, std::move(stored), change, std::move(commands), result);
-      });
+  context_.committer->Commit(std::move(request), context_.strand,
+                             [this, command, stored = std::move(stored), change = std::move(change),
+                              commands = std::move(commands)](const CommitResult& result) mutable {
+                               OnPersisted(command, std::move(stored), change, std::move(commands),
+                                           result);
+                             });
 }
 
 void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
@@ -168,14 +174,18 @@ void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
                             std::vector<PendingCommand> commands, const CommitResult& result) {
   persisting_ = false;
   if (!result.committed) {
-    if (result.conflict_key == schema::TermKey()) {
-      StopAfterStoreFailure(absl::AbortedError("another server has begun a term on this store"));
-    }
-    spdlog::warn("migration {}: {} met a conflict at {}", command.next.id, StepName(command.step),
-                 result.conflict_key);
-    // What the commands asked for is in the machine; only their own rows are given up.
-    for (PendingCommand& pending : commands) pending.done(RequestConflict(result));
+    spdlog::warn("migration {}: {} met a conflict at {}", command.next.id,
+                 command.touch ? "touch" : StepName(command.step), result.conflict_key);
     Feed(PersistConflict{});
+    // The machine tries again, and the rows of the commands go with it; but not those of a request
+    // that was carried out before, which would be in the way for ever.
+    for (PendingCommand& pending : commands) {
+      if (Requires(pending.extra, result.conflict_key)) {
+        pending.done(RequestConflict(result));
+      } else {
+        pending_.push_back(std::move(pending));
+      }
+    }
     return;
   }
   active_->stored = std::move(stored);
@@ -201,22 +211,32 @@ void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
   }
 }
 
-// Commands that changed nothing, such as a second pause: their rows are written all the same.
+// So many at a time that their rows and the persist stay inside the bounds of a batch.
+std::vector<Conductor::PendingCommand> Conductor::TakePending() {
+  constexpr size_t kAtOnce = 16;
+  std::vector<PendingCommand> taken;
+  while (!pending_.empty() && taken.size() < kAtOnce) {
+    taken.push_back(std::move(pending_.front()));
+    pending_.erase(pending_.begin());
+  }
+  return taken;
+}
+
+// Commands that changed nothing, such as a second pause: their rows are written all the same, each
+// on its own, so that a request that was carried out before stands in nobody else's way.
 void Conductor::CommitAlone(std::vector<PendingCommand> commands) {
-  Committer::Request request;
-  for (const PendingCommand& pending : commands) request.batch.Append(pending.extra);
   const MigrationId id = active_->machine.record().id;
-  context_.committer->Commit(
-      std::move(request), context_.strand,
-      [this, id, commands = std::move(commands)](const CommitResult& result) {
-        for (const PendingCommand& pending : commands) {
-          if (result.committed) {
-            pending.done(snapshots_[id]);
-          } else {
-            pending.done(RequestConflict(result));
-          }
-        }
-      });
+  for (PendingCommand& pending : commands) {
+    Committer::Request request;
+    request.batch = context_.identity.Guard();
+    request.batch.Append(std::move(pending.extra));
+    context_.committer->Commit(
+        std::move(request), context_.strand,
+        [this, id, done = std::move(pending.done)](const CommitResult& result) {
+          if (!result.committed) return done(RequestConflict(result));
+          done(snapshots_[id]);
+        });
+  }
 }
 
 void Conductor::Remember() {
@@ -278,8 +298,7 @@ MigrationId Conductor::ChooseId() const {
   }
 }
 
-void Conductor::Submit(Submission submission,
-                       std::function<void(absl::StatusOr<Submitted>)> done) {
+void Conductor::Submit(Submission submission, std::function<void(absl::StatusOr<Submitted>)> done) {
   if (const absl::Status checked = CheckSubmission(submission); !checked.ok()) {
     return done(checked);
   }
@@ -291,9 +310,10 @@ void Conductor::Submit(Submission submission,
     const auto owner = owners.find(node.id);
     if (owner == owners.end() || owner->second.data_address.empty()) continue;
     if (owner->second.data_address == node.address) continue;
-    preview->warnings.push_back(fmt::format("{}: the plan says that clients reach it at {}, its "
-                                            "agent serves {}",
-                                            node.id, node.address, owner->second.data_address));
+    preview->warnings.push_back(
+        fmt::format("{}: the plan says that clients reach it at {}, its "
+                    "agent serves {}",
+                    node.id, node.address, owner->second.data_address));
   }
   const MigrationId id = submission.id.empty() ? ChooseId() : submission.id;
   MigrationRecord record =
@@ -312,9 +332,8 @@ void Conductor::Submit(Submission submission,
   submitting_ = true;
   context_.committer->Commit(
       std::move(request), context_.strand,
-      [this, record = std::move(record), pages = entry.plan_pages,
-       stored = std::move(entry.stored), preview = *std::move(preview),
-       done = std::move(done)](const CommitResult& result) mutable {
+      [this, record = std::move(record), pages = entry.plan_pages, stored = std::move(entry.stored),
+       preview = *std::move(preview), done = std::move(done)](const CommitResult& result) mutable {
         submitting_ = false;
         if (!result.committed) return done(RequestConflict(result));
         const MigrationId committed = record.id;
@@ -332,9 +351,8 @@ void Conductor::Command(const MigrationId& id, OperatorCommand command, Batch ex
   const absl::StatusOr<MigrationSnapshotPtr> snapshot = Find(id);
   if (!snapshot.ok()) return done(snapshot.status());
   const bool is_active = active_ && active_->machine.record().id == id;
-  const absl::Status allowed =
-      is_active ? active_->machine.Check(command)
-                : MigrationMachine((*snapshot)->record).Check(command);
+  const absl::Status allowed = is_active ? active_->machine.Check(command)
+                                         : MigrationMachine((*snapshot)->record).Check(command);
   if (!allowed.ok()) return done(allowed);
   pending_.push_back({std::move(extra), std::move(done)});
   Feed(command);

@@ -112,6 +112,7 @@ class Conductor final : public OwnerEvents {
   void OnPersisted(const PersistCommand& command, std::string stored,
                    const std::optional<HeadChange>& change, std::vector<PendingCommand> commands,
                    const CommitResult& result);
+  std::vector<PendingCommand> TakePending();
   void CommitAlone(std::vector<PendingCommand> commands);
   void SendTasks(const Decision& decision, const std::string& failpoint);
   void Remember();

@@ -22,7 +22,6 @@ Sessions::Environment SessionsOf(const KeyspaceRuntime::Environment& environment
   sessions.lease = environment.lease;
   sessions.on_change = [conductor] { conductor->OnSessionsChanged(); };
   sessions.on_report = [conductor](const TaskReport& report) { conductor->OnReport(report); };
-  sessions.on_lost_term = StopAfterStoreFailure;
   return sessions;
 }
 

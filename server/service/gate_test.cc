@@ -1,5 +1,5 @@
-// Under a policy that allows nothing, every method of every service refuses, before it does anything:
-// the services here have nothing behind them that they could use.
+// Under a policy that allows nothing, every method of every service refuses, before it does
+// anything: the services here have nothing behind them that they could use.
 
 #include "server/service/gate.h"
 

@@ -11,8 +11,8 @@ class ServerBuilder;
 
 namespace warmring {
 
-// warmring.v1.WatchService: one write at a time on each stream, of bytes that all streams share. The
-// hub decides what comes next. Any thread; nothing blocks.
+// warmring.v1.WatchService: one write at a time on each stream, of bytes that all streams share.
+// The hub decides what comes next. Any thread; nothing blocks.
 class WatchService {
  public:
   // Both must outlive the service.

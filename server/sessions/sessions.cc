@@ -32,8 +32,8 @@ void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<Session
   request.batch.Put(schema::SessionKey(env_.keyspace->id(), node), schema::Encode(*record));
   request.failpoint = "p0";
   WARMRING_FP("p0.before");
-  env_.committer->Commit(std::move(request), env_.strand, [this, stream](const CommitResult& done) {
-    if (!CheckTerm(done)) return;
+  // The term is its one guard, which is the committer's to watch: here it is committed.
+  env_.committer->Commit(std::move(request), env_.strand, [this, stream](const CommitResult&) {
     WARMRING_FP("p0.published");
     // Even if the stream has ended meanwhile: that incarnation is the node's last one now.
     Opened(stream);
@@ -124,9 +124,7 @@ void Sessions::Settle(const NodeId& node) {
   request.batch.RequireValue(schema::SessionKey(env_.keyspace->id(), node),
                              schema::Encode(waiting));
   request.batch.Put(schema::SessionKey(env_.keyspace->id(), node), schema::Encode(*record));
-  env_.committer->Commit(std::move(request), env_.strand, [this](const CommitResult& done) {
-    if (done.conflict_key == schema::TermKey()) CheckTerm(done);
-  });
+  env_.committer->Commit(std::move(request), env_.strand, [](const CommitResult&) {});
 }
 
 void Sessions::Report(StreamId stream, TaskReport report) {
@@ -182,14 +180,6 @@ void Sessions::CloseAll(const absl::Status& status) {
   for (auto& [id, stream] : streams_) {
     if (stream.link != nullptr) stream.link->Close(status);
   }
-}
-
-bool Sessions::CheckTerm(const CommitResult& result) {
-  if (result.committed) return true;
-  env_.on_lost_term(absl::AbortedError(
-      fmt::format("another warmringd has begun a term on this store ({} is now '{}')",
-                  result.conflict_key, result.actual.value_or(""))));
-  return false;
 }
 
 }  // namespace warmring

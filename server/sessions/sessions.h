@@ -57,8 +57,6 @@ class Sessions {
     std::function<void()> on_change;
     // A report of a node's present session. Called on the strand.
     std::function<void(const TaskReport&)> on_report;
-    // Another server writes to the store.
-    std::function<void(const absl::Status&)> on_lost_term;
   };
   explicit Sessions(Environment environment);
 
@@ -93,7 +91,6 @@ class Sessions {
   void TryGrant(StreamId stream);
   void Settle(const NodeId& node);
   void SendTasks(const NodeId& node);
-  bool CheckTerm(const CommitResult& result);
 
   const Environment env_;
   SessionTable table_;

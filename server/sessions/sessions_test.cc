@@ -67,7 +67,7 @@ class SessionsTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(StoreIdentity identity, BeginTerm(store_, HistoryId()));
     strand_ = std::make_unique<ManualExecutor>(&clock_);
     committer_ = std::make_unique<Committer>(&store_, strand_.get(),
-                                             [](const absl::Status& s) { FAIL() << s; });
+                                             [this](const absl::Status& s) { lost_ = s; });
     Sessions::Environment env;
     env.clock = &clock_;
     env.strand = strand_.get();
@@ -77,7 +77,6 @@ class SessionsTest : public ::testing::Test {
     env.lease = kLease;
     env.on_change = [this] { ++changes_; };
     env.on_report = [this](const TaskReport& report) { reports_.push_back(report); };
-    env.on_lost_term = [this](const absl::Status& status) { lost_ = status; };
     sessions_ = std::make_unique<Sessions>(env);
     ASSERT_OK_AND_ASSIGN(const auto stored, ScanPrefix(store_, schema::SessionsPrefix("sessions")));
     for (const KeyValue& entry : stored) {

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "server/executor/failpoint.h"
+#include "server/store/schema/key.h"
 #include "spdlog/spdlog.h"
 
 namespace warmring {
@@ -29,6 +30,12 @@ void Committer::Commit(Request request, Executor* reply, std::function<void(Comm
       on_failure_(result.status());
       return;
     }
+    if (!result->committed && result->conflict_key == schema::TermKey()) {
+      on_failure_(absl::AbortedError(
+          fmt::format("another warmringd has begun a term on this store (it is now '{}')",
+                      result->actual.value_or(""))));
+      return;
+    }
     if (result->committed && !shared->failpoint.empty()) {
       WARMRING_FP(fmt::format("{}.after", shared->failpoint));
     }
@@ -41,10 +48,12 @@ void Committer::Read(std::function<void(Store&)> read) {
 }
 
 void StopAfterStoreFailure(const absl::Status& status) {
-  spdlog::critical(
-      "{}: stopping; free or repair the disk, then start warmringd again: it reads what "
-      "was written and goes on from there",
-      std::string(status.message()));
+  const char* const way_out = absl::IsAborted(status)
+                                  ? "stopping; keep one warmringd on a store"
+                                  : "stopping; free or repair the disk, then start warmringd "
+                                    "again: it reads what was written "
+                                    "and goes on from there";
+  spdlog::critical("{}: {}", std::string(status.message()), way_out);
   spdlog::default_logger()->flush();
   std::_Exit(1);
 }

@@ -14,8 +14,9 @@ namespace warmring {
 // Does the store's blocking calls on one strand of its own, in the order in which they were asked
 // for, and answers on the caller's. Any thread.
 //
-// A write whose outcome is unknown ends the process: `on_failure` is called and must not return to
-// a server that goes on, because what was written shows only when the store is opened anew.
+// Two things end the process: a write whose outcome is unknown, because what was written shows only
+// when the store is opened anew; and a guard of the term that does not hold, because another server
+// writes to the store now. `on_failure` is called and must not return to a server that goes on.
 class Committer {
  public:
   // All must outlive the committer and what it was asked for.
@@ -30,6 +31,7 @@ class Committer {
     std::string failpoint;
   };
   // REQUIRES: every batch is inside its bounds. `done` runs on `reply`; not at all after a failure.
+  // A conflict that it is told of is never the term's.
   void Commit(Request request, Executor* reply, std::function<void(CommitResult)> done);
 
   // Runs `read` where it may block.
