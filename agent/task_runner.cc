@@ -180,9 +180,9 @@ void TaskRunner::BeginPreparation(const Key& key, Entry& entry, const PrepareTas
   auto exclude = [transfer, ranges = RangesOf(task)] {
     if (transfer) transfer->Exclude(ranges);
   };
-  entry.preparation = std::make_shared<Preparation>(context_, key.migration, key.nonce, task,
-                                                    std::move(exclude),
-                                                    [this] { OnTransferChanged(true); });
+  entry.preparation =
+      std::make_shared<Preparation>(context_, key.migration, key.nonce, task, std::move(exclude),
+                                    [this] { OnTransferChanged(true); });
 }
 
 void TaskRunner::RetirePreparation(Entry& entry) {
@@ -278,20 +278,30 @@ bool TaskRunner::RefreshPrepare(const Key& key, Entry& entry) {
     return Put(key, entry, *prepared);
   }
   const auto transfer = TransferOf(key);
-  PreparedReport prepared;
   const PrepareTask* task = AsChanges(entry.task);
-  if (transfer == nullptr || task == nullptr || !transfer->TryPrepare(*task, &prepared)) {
-    return false;
+  if (transfer == nullptr || task == nullptr) return false;
+  PreparedReport prepared;
+  switch (transfer->TryPrepare(*task, &prepared)) {
+    case TransferClient::Preparedness::kNotYet:
+      return false;
+    case TransferClient::Preparedness::kPrepared:
+      WARMRING_FP("prepared.before");
+      entry.answered = true;
+      return Put(key, entry, std::move(prepared));
+    case TransferClient::Preparedness::kTooLate:
+      entry.answered = true;
+      return Put(key, entry,
+                 TaskFailure{"the streams of what was reported to be complete have ended, and the "
+                             "donors have logged more since",
+                             /*restart=*/true});
   }
-  WARMRING_FP("prepared.before");
-  entry.answered = true;
-  return Put(key, entry, std::move(prepared));
+  return false;
 }
 
 bool TaskRunner::Put(const Key& key, Entry& entry, decltype(TaskReport::body) body) {
   if (!incarnation_.has_value()) return false;
-  TaskReport report{key.migration, key.wave,      key.nonce, context_.node,
-                    *incarnation_, std::move(body)};
+  TaskReport report{key.migration, key.wave,      key.nonce,
+                    context_.node, *incarnation_, std::move(body)};
   if (entry.report == report) return false;
   entry.report = std::move(report);
   entry.due = next_due_++;

@@ -93,29 +93,41 @@ void TransferClient::MembershipChanged() {
   wake_.notify_all();
 }
 
-bool TransferClient::TryPrepare(const PrepareTask& task, PreparedReport* report) {
+TransferClient::Preparedness TransferClient::TryPrepare(const PrepareTask& task,
+                                                        PreparedReport* report) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (Over()) return false;
+  if (Over()) return Preparedness::kNotYet;
   PreparedReport prepared;
   prepared.epoch = task.epoch;
   prepared.mode = task.mode;
-  HashRangeSet ranges;
   for (const PrepareTask::Donor& donor : task.donors) {
     const auto found = sources_.find(donor.source.donor);
-    if (found == sources_.end()) return false;
+    if (found == sources_.end()) return Preparedness::kNotYet;
     const Source& source = *found->second;
-    if (!source.running || source.restart || !source.scan_done ||
-        source.log_id != donor.log_id || source.applied < donor.watermark ||
-        !source.ranges.Includes(donor.source.ranges)) {
-      return false;
+    const HashRangeSet& ranges = donor.source.ranges;
+    const bool streams = source.running && !source.restart && source.log_id == donor.log_id &&
+                         source.ranges.Includes(ranges);
+    const bool applied = streams && source.scan_done && source.applied >= donor.watermark;
+    const bool promised = source.promised_log_id == donor.log_id &&
+                          source.promised >= donor.watermark &&
+                          source.promised_ranges.Includes(ranges);
+    if (!applied && !promised) {
+      const bool too_late = !streams && excluded_.Intersects(ranges);
+      return too_late ? Preparedness::kTooLate : Preparedness::kNotYet;
     }
-    prepared.log_ids.push_back(source.log_id);
-    prepared.applied.push_back(source.applied);
-    ranges = ranges.Union(donor.source.ranges);
+    prepared.log_ids.push_back(donor.log_id);
+    prepared.applied.push_back(applied ? source.applied : source.promised);
   }
-  excluded_ = excluded_.Union(ranges);
+  for (size_t i = 0; i < task.donors.size(); ++i) {
+    const TransferSource& from = task.donors[i].source;
+    Source& source = *sources_[from.donor];
+    source.promised_log_id = prepared.log_ids[i];
+    source.promised = prepared.applied[i];
+    source.promised_ranges = from.ranges;
+    excluded_ = excluded_.Union(from.ranges);
+  }
   *report = std::move(prepared);
-  return true;
+  return Preparedness::kPrepared;
 }
 
 void TransferClient::Exclude(const HashRangeSet& ranges) {
@@ -197,9 +209,8 @@ HashRangeSet TransferClient::Wanted(Source* source) const {
   const Membership::Ptr membership = context_.membership();
   if (membership == nullptr) return {};
   const NodeId& self = context_.node;
-  const HashRangeSet left =
-      source->wanted.ranges.Minus(excluded_).Minus(
-          MovingRanges(*membership, migration_, MovePhase::kGrace, source->donor, self));
+  const HashRangeSet left = source->wanted.ranges.Minus(excluded_).Minus(
+      MovingRanges(*membership, migration_, MovePhase::kGrace, source->donor, self));
   source->idle = left.empty();
   const HashRangeSet pending =
       MovingRanges(*membership, migration_, MovePhase::kWarming, source->donor, self);
@@ -223,8 +234,9 @@ TransferClient::Next TransferClient::NextAttempt(Source* source, PullOrder* orde
     if (!ranges.empty() && !source->wanted.transfer_address.empty()) {
       const Membership::Ptr membership = context_.membership();
       if (membership == nullptr) continue;
-      *order = PullOrder{context_.keyspace, membership->history(), migration_, nonce_,
-                         PullMode::kCopy,   ranges,                limits_,    context_.node};
+      *order = PullOrder{
+          context_.keyspace, membership->history(), migration_, nonce_, PullMode::kCopy, ranges,
+          limits_,           context_.node};
       *address = source->wanted.transfer_address;
       source->ranges = std::move(ranges);
       source->running = true;
@@ -380,9 +392,9 @@ absl::Status TransferClient::TakePosition(Source* source, PullChannel* channel,
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (!source->log_id.empty() && source->log_id != position.log_id) {
-      return absl::DataLossError(fmt::format(
-          "the donor was restarted or lost its change log (it was {}, now {})", source->log_id,
-          position.log_id));
+      return absl::DataLossError(
+          fmt::format("the donor was restarted or lost its change log (it was {}, now {})",
+                      source->log_id, position.log_id));
     }
     source->log_id = position.log_id;
     source->applied = position.position;

@@ -45,8 +45,8 @@ HashRangeSet MovingRanges(const Membership& membership, const MigrationId& migra
 // is in neither scan nor log). Every attempt has a nonce of its own in the engine, so that nothing
 // late of an old one lands.
 //
-// Owns a thread per source. Thread-safe; no call waits for an engine or a donor except Exclude, Join
-// and the destructor.
+// Owns a thread per source. Thread-safe; no call waits for an engine or a donor except Exclude,
+// Join and the destructor.
 class TransferClient {
  public:
   // `changed` is called, from the client's threads and without its lock, when a position has
@@ -62,14 +62,18 @@ class TransferClient {
   // The installed membership is another one.
   void MembershipChanged();
 
-  // If everything up to the donors' watermarks is applied: true, fills the report, and from now on
+  // kPrepared: everything up to the donors' watermarks is applied. Fills the report, and from now on
   // leaves those ranges alone (no purge, no new attempt): whoever got the report may commit on it.
-  bool TryPrepare(const PrepareTask& task, PreparedReport* report);
+  // What was reported once is reported again, also when the streams have ended meanwhile.
+  // kTooLate: the donors have logged more in ranges that are left alone already, and no stream brings
+  // it any more: this hand-over cannot succeed.
+  enum class Preparedness : uint8_t { kNotYet, kPrepared, kTooLate };
+  Preparedness TryPrepare(const PrepareTask& task, PreparedReport* report);
   // Leaves `ranges` alone from now on; on return nothing of this transfer is applied to them.
   void Exclude(const HashRangeSet& ranges);
 
-  // Ends it. It goes on, though, until the engine has closed what it opened, so that nothing late can
-  // land in a transfer that comes after it.
+  // Ends it. It goes on, though, until the engine has closed what it opened, so that nothing late
+  // can land in a transfer that comes after it.
   void Cancel();
   // Cancels without that care: for a process that ends, whose successor the engine tells apart.
   void Abandon();
@@ -90,20 +94,24 @@ class TransferClient {
     std::thread thread;
     // All guarded by TransferClient::mutex_.
     TransferSource wanted;
-    std::string log_id;        // of the donor, once it was heard
-    HashRangeSet ranges;       // of the present attempt
-    bool running = false;      // an attempt is under way
-    bool restart = false;      // end the attempt and begin another
+    std::string log_id;    // of the donor, once it was heard
+    HashRangeSet ranges;   // of the present attempt
+    bool running = false;  // an attempt is under way
+    bool restart = false;  // end the attempt and begin another
     bool purged = false;
     bool scan_done = false;
     bool caught_up = false;
-    bool idle = false;         // no ranges are left for it
+    bool idle = false;  // no ranges are left for it
     uint64_t applied = 0;
     uint64_t acknowledged = 0;
     Instant acknowledged_at;
     uint64_t keys = 0;
     uint64_t bytes = 0;
     uint64_t keys_total = 0;
+    // What the last promise was made on: the donor's log, up to where, for which ranges.
+    std::string promised_log_id;
+    uint64_t promised = 0;
+    HashRangeSet promised_ranges;
     std::shared_ptr<PullChannel> channel;
     bool verify_sent = false;
     bool verified = false;

@@ -68,8 +68,9 @@ class TransferTest : public testing::Test {
                     fence->watermark.log_id,
                     fence->watermark.position}};
     PreparedReport report;
-    EXPECT_OK(WaitFor("prepared", kDefaultWait,
-                      [&] { return client_->TryPrepare(task, &report); }));
+    EXPECT_OK(WaitFor("prepared", kDefaultWait, [&] {
+      return client_->TryPrepare(task, &report) == TransferClient::Preparedness::kPrepared;
+    }));
     return report;
   }
 
@@ -205,7 +206,7 @@ TEST_F(TransferTest, WhatWasPromisedIsNotPurgedWhenTheStreamBreaks) {
   const std::string address = a_->Address();
   StartClient(Task(0, 2));
   AwaitCaughtUp();
-  Prepare(0, 1, 10);
+  const PreparedReport promise = Prepare(0, 1, 10);
   const size_t before = b_->engine().KeyCount();
   a_->StopServing();
   ASSERT_OK(WaitFor("it notices", kDefaultWait, [this] { return !client_->Warm().caught_up; }));
@@ -213,6 +214,15 @@ TEST_F(TransferTest, WhatWasPromisedIsNotPurgedWhenTheStreamBreaks) {
   AwaitCaughtUp();
   EXPECT_EQ(b_->engine().KeyCount(), before);
   ExpectEqualIn(0, 2, 1000);
+  // A server that was restarted asks again. What the donor logged later cannot be promised any more.
+  PrepareTask task;
+  task.epoch = Epoch(10);
+  task.donors = {{{"a", address, Quarters(0, 1)}, promise.log_ids[0], promise.applied[0]}};
+  PreparedReport again;
+  ASSERT_EQ(client_->TryPrepare(task, &again), TransferClient::Preparedness::kPrepared);
+  EXPECT_EQ(again, promise);
+  ++task.donors[0].watermark;
+  EXPECT_EQ(client_->TryPrepare(task, &again), TransferClient::Preparedness::kTooLate);
   // It can still be committed, and no second promise is made on a transfer that has left it out.
   InstallBoth(MovingMap(3, 2, 1));
   ExpectEqualIn(0, 1, 1000);
@@ -322,8 +332,7 @@ TEST_F(TransferTest, AnEndedStreamIsNotTrackedAnyMore) {
   AwaitCaughtUp();
   EXPECT_EQ(a_->engine().TrackCount(), 1u);
   client_.reset();
-  EXPECT_OK(WaitFor("untracked", kDefaultWait,
-                    [this] { return a_->engine().TrackCount() == 0; }));
+  EXPECT_OK(WaitFor("untracked", kDefaultWait, [this] { return a_->engine().TrackCount() == 0; }));
 }
 
 TEST_F(TransferTest, ItWaitsForTheMembershipThatNamesTheMove) {
@@ -351,17 +360,17 @@ TEST_F(TransferTest, AnUndoBringsBackExactlyWhatTheNewOwnerWrote) {
   // The old owner's copy of a key that nobody wrote is not touched: it is marked to see that.
   a_->engine().Plant(TestKey(3), "untouched");
 
-  ASSERT_OK_AND_ASSIGN(const auto fence, b_->engine().Fence(kTestMigration, Epoch(19),
-                                                            Quarters(0, 4)));
+  ASSERT_OK_AND_ASSIGN(const auto fence,
+                       b_->engine().Fence(kTestMigration, Epoch(19), Quarters(0, 4)));
   EXPECT_TRUE(fence.dirty_complete);
   b_->fence = fence.watermark;
   PrepareTask task;
   task.mode = PrepareTask::Mode::kDirty;
   task.epoch = Epoch(20);
-  task.donors = {{{"b", b_->Address(), Quarters(0, 4)},
-                  fence.watermark.log_id,
-                  fence.watermark.position}};
-  Preparation preparation(a_->Context(), kTestMigration, Id128{3, 4}, task, [] {}, [] {});
+  task.donors = {
+      {{"b", b_->Address(), Quarters(0, 4)}, fence.watermark.log_id, fence.watermark.position}};
+  Preparation preparation(
+      a_->Context(), kTestMigration, Id128{3, 4}, task, [] {}, [] {});
   ASSERT_OK(WaitFor("prepared", kDefaultWait, [&] { return preparation.Prepared().has_value(); }));
   EXPECT_EQ(preparation.Prepared()->epoch, Epoch(20));
   EXPECT_EQ(preparation.Prepared()->mode, PrepareTask::Mode::kDirty);
@@ -383,8 +392,9 @@ TEST_F(TransferTest, APreparationByPurgeStopsTheTransferThere) {
   task.mode = PrepareTask::Mode::kPurge;
   task.epoch = Epoch(10);
   task.donors = {{{"a", a_->Address(), Quarters(0, 1)}, "", 0}};
-  Preparation preparation(b_->Context(), kTestMigration, Id128{5, 6}, task,
-                          [this] { client_->Exclude(Quarters(0, 1)); }, [] {});
+  Preparation preparation(
+      b_->Context(), kTestMigration, Id128{5, 6}, task,
+      [this] { client_->Exclude(Quarters(0, 1)); }, [] {});
   ASSERT_OK(WaitFor("prepared", kDefaultWait, [&] { return preparation.Prepared().has_value(); }));
   // The donor, which may not know that it has lost the range, goes on writing.
   for (int i = 0; i < kKeys; ++i) ASSERT_OK(a_->engine().Set(TestKey(i), "later"));
