@@ -125,9 +125,9 @@ absl::Status CheckStrategy(const Strategy& strategy) {
 }  // namespace
 
 absl::Status ValidatePlan(const MigrationPlan& plan) {
-  RETURN_IF_ERROR(CheckLength("metadata.name", plan.name, kMaxNameBytes));
-  RETURN_IF_ERROR(CheckLength("metadata.reason", plan.reason, kMaxReasonBytes));
-  RETURN_IF_ERROR(ValidateId("metadata.keyspace", plan.keyspace));
+  RETURN_IF_ERROR(CheckLength("name", plan.name, kMaxNameBytes));
+  RETURN_IF_ERROR(CheckLength("reason", plan.reason, kMaxReasonBytes));
+  RETURN_IF_ERROR(ValidateId("keyspace", plan.keyspace));
   RETURN_IF_ERROR(CheckChanges(plan.changes));
   return CheckStrategy(plan.strategy);
 }

@@ -39,15 +39,14 @@ TEST(PlanTest, TheDefaultsAreGood) {
 TEST(PlanTest, NameReasonAndKeyspace) {
   MigrationPlan plan = Good();
   plan.name = std::string(256, 'n');
-  ExpectError(plan,
-              "metadata.name: '" + Printable(plan.name, 40) + "' has 256 bytes: use at most 255");
+  ExpectError(plan, "name: '" + Printable(plan.name, 40) + "' has 256 bytes: use at most 255");
   plan = Good();
   plan.reason = std::string(1025, 'r');
-  ExpectError(plan, "metadata.reason: '" + Printable(plan.reason, 40) +
-                        "' has 1025 bytes: use at most 1024");
+  ExpectError(plan,
+              "reason: '" + Printable(plan.reason, 40) + "' has 1025 bytes: use at most 1024");
   plan = Good();
   plan.keyspace = "Sessions";
-  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("metadata.keyspace: ", 0), 0u);
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("keyspace: ", 0), 0u);
   plan = Good();
   plan.name = std::string(255, 'n');
   plan.reason = std::string(1024, 'r');

@@ -33,7 +33,7 @@ absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan) 
   const KeyspaceSpec& spec = membership.spec();
   if (plan.keyspace != spec.id) {
     return absl::InvalidArgumentError(
-        fmt::format("metadata.keyspace: '{}' is not '{}', the keyspace of this membership",
+        fmt::format("keyspace: '{}' is not '{}', the keyspace of this membership",
                     Printable(plan.keyspace), spec.id));
   }
   if (spec.replication > 1) {

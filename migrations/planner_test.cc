@@ -264,7 +264,7 @@ TEST(PlannerTest, RefusesMalformedPlans) {
   plan = AddPlan(MakeNode(5));
   plan.keyspace = "other";
   ExpectError(Plan(*base, plan, {}), absl::StatusCode::kInvalidArgument,
-              HasSubstr("metadata.keyspace: 'other'"));
+              HasSubstr("keyspace: 'other'"));
 }
 
 TEST(PlannerTest, RefusesUnknownAndKnownNodes) {
