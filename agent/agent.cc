@@ -54,9 +54,9 @@ absl::Status Check(const AgentOptions& options) {
   return absl::OkStatus();
 }
 
-// The parts call each other from their own threads. They are made from the inside out, so that a part
-// finds those it calls, and the session, which starts everything, comes last; they are stopped from
-// the outside in, and destroyed only when none of them runs any more.
+// The parts call each other from their own threads. They are made from the inside out, so that a
+// part finds those it calls, and the session, which starts everything, comes last; they are stopped
+// from the outside in, and destroyed only when none of them runs any more.
 class WiredAgent : public Agent {
  public:
   explicit WiredAgent(const AgentOptions& options)
@@ -92,10 +92,10 @@ class WiredAgent : public Agent {
     watch.endpoints = options_.servers;
     watch.keyspace = options_.keyspace;
     watch.client_name = fmt::format("agent of {}", options_.node);
-    ASSIGN_OR_RETURN(watch_, MembershipWatch::Start(std::move(watch),
-                                                    [this](const Membership::Ptr& membership) {
-                                                      link_->OnMembership(membership);
-                                                    }));
+    ASSIGN_OR_RETURN(
+        watch_, MembershipWatch::Start(std::move(watch), [this](const Membership::Ptr& membership) {
+          link_->OnMembership(membership);
+        }));
     monitor_ = std::thread([this] { Monitor(); });
     return absl::OkStatus();
   }
@@ -184,7 +184,7 @@ class WiredAgent : public Agent {
   std::unique_ptr<TransferServer> server_;
   std::mutex session_mutex_;
   std::condition_variable ended_;
-  bool ending_ = false;  // guarded by session_mutex_
+  bool ending_ = false;                    // guarded by session_mutex_
   std::unique_ptr<OwnerSession> session_;  // guarded by session_mutex_
   std::unique_ptr<MembershipWatch> watch_;
   std::thread monitor_;

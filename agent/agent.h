@@ -14,9 +14,9 @@ struct AgentOptions {
   std::vector<std::string> servers;  // host:port of warmringd
   KeyspaceId keyspace;
   NodeId node;
-  std::string redis;                     // host:port
-  std::string listen = "127.0.0.1:0";    // of the TransferService
-  std::string advertise;                 // empty: as `listen`, with the port that was taken
+  std::string redis;                   // host:port
+  std::string listen = "127.0.0.1:0";  // of the TransferService
+  std::string advertise;               // empty: as `listen`, with the port that was taken
 };
 
 // All parts of warmring-agent, wired. Runs on its own threads until it is destroyed. It waits for a

@@ -6,9 +6,10 @@
 //
 //   WARMRING_FAILPOINTS="fence.after=exit;apply.batch=stop@3;purge.batch=sleep(200)"
 //
-// Actions: exit ends the process at once with code 137, as kill -9 would; stop suspends it (SIGSTOP);
-// sleep(milliseconds) holds up the thread. @n: only at the nth time that the point is reached
-// (default: the first time). The first time that each point is reached is written to the log.
+// Actions: exit ends the process at once with code 137, as kill -9 would; stop suspends it
+// (SIGSTOP); sleep(milliseconds) holds up the thread. @n: only at the nth time that the point is
+// reached (default: the first time). The first time that each point is reached is written to the
+// log.
 
 #ifdef WARMRING_FAILPOINTS
 #include "agent/failpoint_table.h"

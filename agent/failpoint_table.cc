@@ -76,8 +76,10 @@ absl::StatusOr<std::map<std::string, FailpointAction>> ParseFailpoints(std::stri
     FailpointAction action;
     if (equals == std::string_view::npos || equals == 0 ||
         !ParseAction(entry.substr(equals + 1), &action)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "WARMRING_FAILPOINTS: '{}' is not point=exit, stop or sleep(ms), with @n behind it or not", entry));
+      return absl::InvalidArgumentError(
+          fmt::format("WARMRING_FAILPOINTS: '{}' is not point=exit, stop or sleep(ms), with @n "
+                      "behind it or not",
+                      entry));
     }
     actions[std::string(entry.substr(0, equals))] = action;
   }

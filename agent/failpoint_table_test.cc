@@ -11,8 +11,9 @@ namespace {
 using Kind = FailpointAction::Kind;
 
 TEST(FailpointTableTest, ReadsEveryAction) {
-  ASSERT_OK_AND_ASSIGN(const auto actions,
-                       ParseFailpoints("fence.after=exit;apply.batch=stop@3;purge.batch=sleep(200)"));
+  ASSERT_OK_AND_ASSIGN(
+      const auto actions,
+      ParseFailpoints("fence.after=exit;apply.batch=stop@3;purge.batch=sleep(200)"));
   const std::map<std::string, FailpointAction> expected = {
       {"fence.after", {Kind::kExit, 0, 1}},
       {"apply.batch", {Kind::kStop, 0, 3}},
@@ -27,8 +28,8 @@ TEST(FailpointTableTest, NothingIsNothing) {
 }
 
 TEST(FailpointTableTest, RefusesWhatItCannotRead) {
-  for (const char* text : {"fence.after", "=exit", "a=explode", "a=sleep(x)", "a=exit@0", "a=exit@x",
-                           "a=sleep(1", "a=exit;b"}) {
+  for (const char* text : {"fence.after", "=exit", "a=explode", "a=sleep(x)", "a=exit@0",
+                           "a=exit@x", "a=sleep(1", "a=exit;b"}) {
     EXPECT_THAT(ParseFailpoints(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
   }
 }

@@ -25,7 +25,8 @@ int Refuse(const absl::Status& status) {
 
 int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  CLI::App app("Runs beside one Redis server with warmring-redis.so: holds its lease and moves its keys");
+  CLI::App app(
+      "Runs beside one Redis server with warmring-redis.so: holds its lease and moves its keys");
   app.set_version_flag("--version", "warmring-agent " WARMRING_VERSION);
   warmring::AgentOptions options;
   std::string log_level = "info";
@@ -60,11 +61,11 @@ int main(int argc, char** argv) {
 
   auto agent = warmring::Agent::Start(options);
   if (!agent.ok()) return Refuse(agent.status());
-  std::fputs(fmt::format("warmring-agent ready: keyspace={} node={} redis={} transfer={}\n",
-                         options.keyspace, options.node, options.redis,
-                         (*agent)->transfer_address())
-                 .c_str(),
-             stdout);
+  std::fputs(
+      fmt::format("warmring-agent ready: keyspace={} node={} redis={} transfer={}\n",
+                  options.keyspace, options.node, options.redis, (*agent)->transfer_address())
+          .c_str(),
+      stdout);
   std::fflush(stdout);
 
   int signal = 0;

@@ -39,8 +39,7 @@ void OwnerLink::Stop() {
 
 absl::StatusOr<OwnerPort::Identity> OwnerLink::Attach(const HistoryId& history,
                                                       OnRestart on_restart) {
-  const auto attached =
-      engine_->Attach(history, options_.keyspace, options_.node, on_restart);
+  const auto attached = engine_->Attach(history, options_.keyspace, options_.node, on_restart);
   absl::Status status = attached.status();
   if (status.ok() && attached->purge_due) {
     spdlog::info("{} was restarted with {} keys: they are purged before the first lease",

@@ -17,12 +17,12 @@ namespace {
 
 constexpr uint32_t kPurgeCount = 500;
 constexpr uint32_t kForgetCount = 256;
+constexpr size_t kMaxUnsent = 10'000;
 constexpr absl::Duration kRetry = absl::Milliseconds(200);
 
 bool TakesPart(const Membership& membership, const NodeId& node) {
-  return std::any_of(membership.moves().begin(), membership.moves().end(), [&](const Move& move) {
-    return move.from == node || move.to == node;
-  });
+  return std::any_of(membership.moves().begin(), membership.moves().end(),
+                     [&](const Move& move) { return move.from == node || move.to == node; });
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ void Releaser::Run() {
     lock.unlock();
     absl::Status status;
     if (forward) status = ForwardStep();
-    if (status.ok() && purging_) status = PurgeStep();
+    if (purging_) status.Update(PurgeStep());
     notice_.Report(status);
     const absl::Duration delay = status.ok() ? Delay() : kRetry;
     lock.lock();
@@ -119,19 +119,32 @@ absl::Status Releaser::PurgeStep() {
   return absl::OkStatus();
 }
 
+// An owner that is down holds up only its own deletes, up to a bound. One that has heard of a
+// delete does not hear of it again: it may have a newer value by then.
 absl::Status Releaser::ForwardStep() {
-  ASSIGN_OR_RETURN(const KeyPage page, engine_->ReadForgotten(forget_cursor_, kForgetCount));
-  std::map<std::string, std::vector<std::string>> by_address;
-  for (const std::string& key : page.keys) {
-    const Node& owner = membership_->nodes()[RouteKey(*membership_, key).owner];
-    if (owner.id != options_.node) by_address[owner.address].push_back(key);
-  }
-  for (const auto& [address, keys] : by_address) {
-    RETURN_IF_ERROR(engine_->ForgetAt(address, keys));
-  }
+  forget_more_ = false;
+  absl::Status status = Forward(std::exchange(unsent_, {}));
+  if (unsent_.size() > kMaxUnsent) return status;
+  ASSIGN_OR_RETURN(KeyPage page, engine_->ReadForgotten(forget_cursor_, kForgetCount));
   forget_cursor_ = page.next;
   forget_more_ = page.keys.size() >= kForgetCount;
-  return absl::OkStatus();
+  status.Update(Forward(std::move(page.keys)));
+  return status;
+}
+
+absl::Status Releaser::Forward(std::vector<std::string> keys) {
+  std::map<std::string, std::vector<std::string>> by_address;
+  for (std::string& key : keys) {
+    const Node& owner = membership_->nodes()[RouteKey(*membership_, key).owner];
+    if (owner.id != options_.node) by_address[owner.address].push_back(std::move(key));
+  }
+  absl::Status status;
+  for (const auto& [address, forgotten] : by_address) {
+    const absl::Status sent = engine_->ForgetAt(address, forgotten);
+    if (!sent.ok()) unsent_.insert(unsent_.end(), forgotten.begin(), forgotten.end());
+    status.Update(sent);
+  }
+  return status;
 }
 
 }  // namespace warmring

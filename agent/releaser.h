@@ -2,7 +2,9 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -38,6 +40,7 @@ class Releaser {
   void Run();
   absl::Status PurgeStep();
   absl::Status ForwardStep();
+  absl::Status Forward(std::vector<std::string> keys);
   HashRangeSet EntitledRanges(const Membership& membership) const;
   absl::Duration Delay();
 
@@ -51,6 +54,7 @@ class Releaser {
   uint64_t purge_cursor_ = 0;
   uint64_t purged_ = 0;
   uint64_t forget_cursor_ = 0;
+  std::vector<std::string> unsent_;  // deletes whose owner could not be reached
   bool forget_more_ = false;
   Membership::Ptr membership_;
 

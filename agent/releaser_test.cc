@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "agent/transfer/pair_testing.h"
@@ -21,7 +22,7 @@ class ReleaserTest : public testing::Test {
     MemoryEngineOptions options;
     options.forget = [this](const std::string& address, const std::string& key) {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (refuse_) return absl::UnavailableError("nobody there");
+      if (refused_.contains(address)) return absl::UnavailableError("nobody there");
       forgotten_[address].push_back(key);
       return absl::OkStatus();
     };
@@ -46,14 +47,14 @@ class ReleaserTest : public testing::Test {
     std::lock_guard<std::mutex> lock(mutex_);
     return forgotten_;
   }
-  void Refuse(bool refuse) {
+  void Refuse(std::set<std::string> addresses) {
     std::lock_guard<std::mutex> lock(mutex_);
-    refuse_ = refuse;
+    refused_ = std::move(addresses);
   }
 
   support::FakeClock clock_;
   std::mutex mutex_;
-  bool refuse_ = false;                                        // guarded by mutex_
+  std::set<std::string> refused_;                              // guarded by mutex_
   std::map<std::string, std::vector<std::string>> forgotten_;  // guarded by mutex_
   std::unique_ptr<TestNode> node_;
   std::unique_ptr<Releaser> releaser_;
@@ -66,18 +67,16 @@ TEST_F(ReleaserTest, DropsWhatLeftAndKeepsWhatIsInGrace) {
   Install(MovingMap(3, 2, 2));
   EXPECT_EQ(node_->engine().KeyCount(), 3000u);
   Install(QuarterMap(4, {{{1, 10}, {1, 11}, {0, 1}, {0, 1}}}));
-  EXPECT_OK(WaitFor("released", kDefaultWait, [&] {
-    return node_->engine().KeyCount() == Expected(2, 4, 3000);
-  }));
+  EXPECT_OK(WaitFor("released", kDefaultWait,
+                    [&] { return node_->engine().KeyCount() == Expected(2, 4, 3000); }));
 }
 
 // Whatever an agent left undone when it died, the next one finds.
 TEST_F(ReleaserTest, AnAgentThatStartsLooksOnce) {
   for (int i = 0; i < 1000; ++i) node_->engine().Plant(TestKey(i), "value");
   Install(QuarterMap(4, {{{1, 10}, {1, 11}, {0, 1}, {0, 1}}}));
-  EXPECT_OK(WaitFor("released", kDefaultWait, [&] {
-    return node_->engine().KeyCount() == Expected(2, 4, 1000);
-  }));
+  EXPECT_OK(WaitFor("released", kDefaultWait,
+                    [&] { return node_->engine().KeyCount() == Expected(2, 4, 1000); }));
 }
 
 TEST_F(ReleaserTest, ANodeThatIsNoMemberAnyMoreKeepsNothing) {
@@ -87,8 +86,7 @@ TEST_F(ReleaserTest, ANodeThatIsNoMemberAnyMoreKeepsNothing) {
   data.nodes.erase(data.nodes.begin());
   for (OwnedRange& range : data.ranges) --range.owner;
   Install(MustCreate(std::move(data)));
-  EXPECT_OK(WaitFor("released", kDefaultWait,
-                    [&] { return node_->engine().KeyCount() == 0; }));
+  EXPECT_OK(WaitFor("released", kDefaultWait, [&] { return node_->engine().KeyCount() == 0; }));
 }
 
 TEST_F(ReleaserTest, ADeleteThatCameTooLateIsForwardedUntilItArrives) {
@@ -98,14 +96,37 @@ TEST_F(ReleaserTest, ADeleteThatCameTooLateIsForwardedUntilItArrives) {
   for (int i = 0; key.empty(); ++i) {
     if (InQuarters(TestKey(i), 0, 1)) key = TestKey(i);
   }
-  Refuse(true);
+  Refuse({"host-b:6379"});
   Install(MovingMap(2, 1, 1));
   EXPECT_FALSE(node_->engine().Delete(key).ok());
   EXPECT_TRUE(Forgotten().empty());
-  Refuse(false);
+  Refuse({});
   EXPECT_OK(WaitFor("forwarded", kDefaultWait, [&] { return !Forgotten().empty(); }));
   const std::map<std::string, std::vector<std::string>> expected = {{"host-b:6379", {key}}};
   EXPECT_EQ(Forgotten(), expected);
+}
+
+TEST_F(ReleaserTest, AnOwnerThatIsDownHoldsUpOnlyItsOwnDeletes) {
+  Install(MovingMap(1, 0, 0));
+  std::string to_b;
+  std::string to_c;
+  for (int i = 0; to_b.empty() || to_c.empty(); ++i) {
+    if (InQuarters(TestKey(i), 0, 1)) to_b = TestKey(i);
+    if (InQuarters(TestKey(i), 1, 2)) to_c = TestKey(i);
+  }
+  Refuse({"host-b:6379"});
+  std::vector<Move> moves = {
+      {kTestMigration, 0, "a", "b", MovePhase::kGrace, HashRangeSet({Quarter(0)})},
+      {kTestMigration, 0, "a", "c", MovePhase::kGrace, HashRangeSet({Quarter(1)})}};
+  Install(QuarterMap(2, {{{1, 10}, {2, 10}, {0, 1}, {0, 1}}}, moves));
+  EXPECT_FALSE(node_->engine().Delete(to_b).ok());
+  EXPECT_FALSE(node_->engine().Delete(to_c).ok());
+  EXPECT_OK(WaitFor("c's", kDefaultWait, [&] { return Forgotten().contains("host-c:6379"); }));
+  Refuse({});
+  EXPECT_OK(WaitFor("b's", kDefaultWait, [&] { return Forgotten().contains("host-b:6379"); }));
+  const std::map<std::string, std::vector<std::string>> expected = {{"host-b:6379", {to_b}},
+                                                                    {"host-c:6379", {to_c}}};
+  EXPECT_EQ(Forgotten(), expected) << "each once";
 }
 
 }  // namespace

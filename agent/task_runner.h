@@ -106,7 +106,7 @@ class TaskRunner {
   // Guarded by mutex_.
   std::map<Key, Entry> tasks_;
   std::map<TransferKey, std::shared_ptr<TransferClient>> transfers_;
-  std::deque<Key> fences_;  // to be done
+  std::deque<Key> fences_;       // to be done
   std::deque<Retired> retired_;  // the front one is being waited for
   std::optional<Incarnation> incarnation_;
   uint64_t generation_ = 0;  // grows with the incarnation

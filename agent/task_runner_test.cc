@@ -5,7 +5,8 @@
 #include "agent/transfer/pair_testing.h"
 
 // A node does what the newest list of tasks says, once, and says what came of it; a list that is
-// repeated, reordered or late does no harm, and a task that has left the list leaves nothing behind.
+// repeated, reordered or late does no harm, and a task that has left the list leaves nothing
+// behind.
 
 namespace warmring {
 namespace {
@@ -30,7 +31,8 @@ class TaskRunnerTest : public testing::Test {
   void Begin() {
     donor_ = std::make_unique<TaskRunner>(
         a_.Context(), [this] { ++due_; }, [this] { a_.server().Nudge(); });
-    recipient_ = std::make_unique<TaskRunner>(b_.Context(), [this] { ++due_; }, [] {});
+    recipient_ = std::make_unique<TaskRunner>(
+        b_.Context(), [this] { ++due_; }, [] {});
     donor_->SetIncarnation(Incarnation{{1, 1}});
     recipient_->SetIncarnation(Incarnation{{2, 2}});
   }
@@ -47,8 +49,9 @@ class TaskRunnerTest : public testing::Test {
   }
 
   template <typename Report>
-  Report Await(TaskRunner& runner, const std::function<bool(const Report&)>& wanted =
-                                       [](const Report&) { return true; }) {
+  Report Await(
+      TaskRunner& runner,
+      const std::function<bool(const Report&)>& wanted = [](const Report&) { return true; }) {
     Report found;
     EXPECT_OK(WaitFor("report", kDefaultWait, [&] {
       for (const TaskReport& report : runner.TakeReports()) {
@@ -129,8 +132,8 @@ TEST_F(TaskRunnerTest, ATaskThatLeftTheListIsOver) {
   AwaitCaughtUp();
   recipient_->SetTasks({});
   EXPECT_TRUE(recipient_->TakeReports().empty());
-  EXPECT_OK(WaitFor("the stream's end", kDefaultWait,
-                    [this] { return a_.engine().TrackCount() == 0; }));
+  EXPECT_OK(
+      WaitFor("the stream's end", kDefaultWait, [this] { return a_.engine().TrackCount() == 0; }));
   ASSERT_OK(a_.engine().Set(TestKey(1), "later"));
   recipient_->RepeatReports();
   EXPECT_TRUE(recipient_->TakeReports().empty());
@@ -203,7 +206,8 @@ TEST_F(TaskRunnerTest, AfterARestartInAFenceItNeitherPurgesNorVouches) {
   recipient_->SetTasks({Warm(), Prepare(ack)});
   Await<PreparedReport>(*recipient_);
   const size_t keys = b_.engine().KeyCount();
-  recipient_ = std::make_unique<TaskRunner>(b_.Context(), [this] { ++due_; }, [] {});
+  recipient_ = std::make_unique<TaskRunner>(
+      b_.Context(), [this] { ++due_; }, [] {});
   recipient_->SetIncarnation(Incarnation{{2, 2}});
   due_ = 0;
   recipient_->SetTasks({Warm(), Prepare(ack)});
@@ -224,8 +228,8 @@ TEST_F(TaskRunnerTest, AfterARestartInAFenceItNeitherPurgesNorVouches) {
 TEST_F(TaskRunnerTest, VerifyIsPartOfTheTransfer) {
   Task verify{kTestMigration, 0, kNonce, VerifyTask{100}};
   recipient_->SetTasks({verify, Warm()});
-  const auto report = Await<VerifyReport>(
-      *recipient_, [](const VerifyReport& verified) { return verified.done; });
+  const auto report =
+      Await<VerifyReport>(*recipient_, [](const VerifyReport& verified) { return verified.done; });
   EXPECT_EQ(report.compared, 100u);
   EXPECT_EQ(report.mismatched, 0u);
 }

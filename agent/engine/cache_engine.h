@@ -24,9 +24,9 @@ struct LogPosition {
 // A key as it travels from a donor to a recipient.
 struct EngineEntry {
   std::string key;
-  bool absent = false;  // the key does not exist (any more); the rest is then empty
-  std::string payload;  // the engine's own dump of the value
-  int64_t ttl_ms = -1;  // remaining time to live when it was read; -1 = none
+  bool absent = false;     // the key does not exist (any more); the rest is then empty
+  std::string payload;     // the engine's own dump of the value
+  int64_t ttl_ms = -1;     // remaining time to live when it was read; -1 = none
   int32_t frequency = -1;  // of an LFU engine, 0..255; -1 = unknown
   size_t Bytes() const { return key.size() + payload.size(); }
   friend bool operator==(const EngineEntry&, const EngineEntry&) = default;
@@ -69,7 +69,7 @@ class CacheEngine {
   // Error: FailedPrecondition: the grant is not for the outstanding renewal, or a purge is due.
   virtual absl::Status Grant(const LeaseGrant& grant) = 0;
 
-  // ---- Donor ----
+  // What a donor is asked.
 
   struct FenceResult {
     LogPosition watermark;  // every write before the fence is in the log up to here
@@ -94,7 +94,7 @@ class CacheEngine {
   virtual absl::StatusOr<KeyPage> Scan(const Id128& nonce, uint64_t cursor, uint32_t count) = 0;
 
   struct Dump {
-    LogPosition position;  // the values are those of this position or later
+    LogPosition position;              // the values are those of this position or later
     std::vector<EngineEntry> entries;  // one for each key, in the order asked
   };
   virtual absl::StatusOr<Dump> DumpKeys(const std::vector<std::string>& keys) = 0;
@@ -119,7 +119,7 @@ class CacheEngine {
   virtual absl::Status ForgetAt(const std::string& address,
                                 const std::vector<std::string>& keys) = 0;
 
-  // ---- Recipient ----
+  // What a recipient is asked.
 
   // Accepts a transfer; opening it again replaces its ranges.
   // Error: FailedPrecondition: the installed membership does not make this node pending for (or, in

@@ -219,9 +219,10 @@ absl::StatusOr<CacheEngine::Digests> MemoryEngine::DigestKeys(
   digests.position = {log_id_, position_};
   for (const std::string& key : keys) {
     const auto found = keys_.find(PlaceOf(key));
-    digests.digests.push_back(found == keys_.end() ? std::nullopt
-                                                   : std::optional<uint64_t>(std::hash<std::string>()(
-                                                         found->second.bytes)));
+    digests.digests.push_back(
+        found == keys_.end()
+            ? std::nullopt
+            : std::optional<uint64_t>(std::hash<std::string>()(found->second.bytes)));
   }
   return digests;
 }
@@ -309,14 +310,13 @@ absl::Status MemoryEngine::CloseTransfer(const Id128& nonce) {
 
 CacheEngine::Purged MemoryEngine::Purge(uint64_t cursor, uint32_t count,
                                         const std::function<bool(HashPoint)>& goes) {
-  const KeyPage page =
-      Walk(cursor, count, [&](const Place& place) { return goes(place.first); });
+  const KeyPage page = Walk(cursor, count, [&](const Place& place) { return goes(place.first); });
   for (const std::string& key : page.keys) keys_.erase(PlaceOf(key));
   return {page.next, page.keys.size()};
 }
 
-absl::StatusOr<CacheEngine::Purged> MemoryEngine::PurgeTransfer(const Id128& nonce,
-                                                                uint64_t cursor, uint32_t count) {
+absl::StatusOr<CacheEngine::Purged> MemoryEngine::PurgeTransfer(const Id128& nonce, uint64_t cursor,
+                                                                uint32_t count) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
   const auto transfer = transfers_.find(nonce);
@@ -359,8 +359,8 @@ absl::Status MemoryEngine::Set(const std::string& key, const std::string& value,
     return absl::FailedPreconditionError(
         fmt::format("refused: verdict {}", static_cast<int>(admission.verdict)));
   }
-  keys_[PlaceOf(key)] = {value, ttl == absl::InfiniteDuration() ? Instant::Never()
-                                                                : options_.clock() + ttl};
+  keys_[PlaceOf(key)] = {
+      value, ttl == absl::InfiniteDuration() ? Instant::Never() : options_.clock() + ttl};
   LogChange(key);
   return absl::OkStatus();
 }

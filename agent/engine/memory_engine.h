@@ -62,7 +62,7 @@ class MemoryEngine : public CacheEngine {
   absl::StatusOr<Purged> PurgeAll(uint64_t cursor, uint32_t count) override;
   absl::StatusOr<Stat> ReadStat() override;
 
-  // ---- What clients and tests do ----
+  // What clients and tests do.
 
   // A plain write: refused like any other by lease, ownership and floor.
   // Error: FailedPrecondition naming the verdict.

@@ -139,8 +139,7 @@ uint32_t PayloadRdbVersion(std::string_view payload) {
 }
 
 RedisEngine::RedisEngine(RedisEngineOptions options)
-    : options_(std::move(options)),
-      pool_([this] {
+    : options_(std::move(options)), pool_([this] {
         RedisPoolOptions pool;
         pool.connect_timeout = options_.connect_timeout;
         pool.command_timeout = options_.timeout;
@@ -191,17 +190,15 @@ absl::StatusOr<CacheEngine::Attachment> RedisEngine::Attach(const HistoryId& his
                                                             OnRestart on_restart) {
   const std::string history_text = history.ToString();
   const std::string_view policy = on_restart == OnRestart::kTrust ? "trust" : "purge";
-  ASSIGN_OR_RETURN(
-      const std::vector<RedisReply> replies,
-      Send(options_.address, {{"WR.ATTACH", history_text, keyspace, node, policy}}));
+  ASSIGN_OR_RETURN(const std::vector<RedisReply> replies,
+                   Send(options_.address, {{"WR.ATTACH", history_text, keyspace, node, policy}}));
   const RedisReply& reply = replies.front();
   if (reply.IsError()) return ErrorOf(options_.address, reply.text);
   Attachment attachment;
   ASSIGN_OR_RETURN(const std::string incarnation, TextOf(ElementOf(reply, 0), "incarnation"));
   ASSIGN_OR_RETURN(const Id128 id, Id128::Parse(incarnation));
   attachment.incarnation = Incarnation{id};
-  ASSIGN_OR_RETURN(const auto generation,
-                   NumberOf<uint64_t>(ElementOf(reply, 1), "generation"));
+  ASSIGN_OR_RETURN(const auto generation, NumberOf<uint64_t>(ElementOf(reply, 1), "generation"));
   ASSIGN_OR_RETURN(attachment.keys, NumberOf<uint64_t>(ElementOf(reply, 2), "number of keys"));
   ASSIGN_OR_RETURN(const auto due, NumberOf<int64_t>(ElementOf(reply, 3), "purge flag"));
   attachment.purge_due = due != 0;
@@ -261,10 +258,10 @@ absl::Status RedisEngine::Untrack(const Id128& nonce) {
 absl::StatusOr<CacheEngine::Changes> RedisEngine::ReadChanges(const Id128& nonce,
                                                               const LogPosition& cursor,
                                                               uint64_t ack, uint32_t count) {
-  ASSIGN_OR_RETURN(RedisReply reply,
-                   Call("WR.CHANGES", {nonce.ToString(), cursor.log_id,
-                                       std::to_string(cursor.position), std::to_string(ack),
-                                       std::to_string(count)}));
+  ASSIGN_OR_RETURN(
+      RedisReply reply,
+      Call("WR.CHANGES", {nonce.ToString(), cursor.log_id, std::to_string(cursor.position),
+                          std::to_string(ack), std::to_string(count)}));
   ASSIGN_OR_RETURN(KeyPage page, PageOf(std::move(reply), 0));
   Changes changes;
   changes.next = page.next;
@@ -302,8 +299,7 @@ absl::StatusOr<CacheEngine::Dump> RedisEngine::DumpKeys(const std::vector<std::s
   return dump;
 }
 
-absl::StatusOr<CacheEngine::Digests> RedisEngine::DigestKeys(
-    const std::vector<std::string>& keys) {
+absl::StatusOr<CacheEngine::Digests> RedisEngine::DigestKeys(const std::vector<std::string>& keys) {
   Digests digests;
   if (keys.empty()) return digests;
   ASSIGN_OR_RETURN(const RedisReply reply, Call("WR.DIGEST", keys));
@@ -328,8 +324,8 @@ absl::StatusOr<CacheEngine::Digests> RedisEngine::DigestKeys(
 
 absl::StatusOr<CacheEngine::DirtyPage> RedisEngine::ReadDirty(const MigrationId& migration,
                                                               uint64_t cursor, uint32_t count) {
-  ASSIGN_OR_RETURN(RedisReply reply, Call("WR.DIRTY", {migration, std::to_string(cursor),
-                                                       std::to_string(count)}));
+  ASSIGN_OR_RETURN(RedisReply reply,
+                   Call("WR.DIRTY", {migration, std::to_string(cursor), std::to_string(count)}));
   DirtyPage dirty;
   ASSIGN_OR_RETURN(const auto complete, NumberOf<int64_t>(ElementOf(reply, 0), "dirty flag"));
   dirty.complete = complete != 0;
@@ -363,7 +359,7 @@ absl::Status RedisEngine::OpenTransfer(const Id128& nonce, const MigrationId& mi
 }
 
 absl::Status RedisEngine::Apply(const Id128& nonce, const std::vector<EngineEntry>& entries) {
-  const std::string generation = Generation();
+  if (entries.empty()) return absl::OkStatus();
   const std::string nonce_text = nonce.ToString();
   std::vector<std::string> numbers;  // the texts that the commands refer to
   numbers.reserve(entries.size() * 2);
@@ -374,7 +370,7 @@ absl::Status RedisEngine::Apply(const Id128& nonce, const std::vector<EngineEntr
   for (size_t i = 0; i < entries.size(); ++i) {
     const EngineEntry& entry = entries[i];
     if (commands.empty() || keys >= kApplyKeys || bytes + entry.Bytes() > kApplyBytes) {
-      commands.push_back({"WR.APPLY", generation, nonce_text});
+      commands.push_back({"WR.APPLY", "", nonce_text});
       first_entry.push_back(i);
       keys = bytes = 0;
     }
@@ -393,24 +389,33 @@ absl::Status RedisEngine::Apply(const Id128& nonce, const std::vector<EngineEntr
         std::to_string(entry.ttl_ms < 0 ? -1 : std::max<int64_t>(entry.ttl_ms, 1))));
     command.push_back(numbers.emplace_back(std::to_string(entry.frequency)));
   }
-  if (commands.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<RedisReply> replies, Send(options_.address, commands));
-  for (size_t i = 0; i < replies.size(); ++i) {
-    if (!replies[i].IsError()) continue;
-    const absl::Status error = ErrorOf(options_.address, replies[i].text);
+  // As in Call; what was applied the first time is applied again, in the same order.
+  for (int attempt = 0;; ++attempt) {
+    const std::string generation = Generation();
+    for (std::vector<std::string_view>& command : commands) command[1] = generation;
+    ASSIGN_OR_RETURN(const std::vector<RedisReply> replies, Send(options_.address, commands));
+    const auto failed = std::find_if(replies.begin(), replies.end(),
+                                     [](const RedisReply& reply) { return reply.IsError(); });
+    if (failed == replies.end()) return absl::OkStatus();
+    const absl::Status error = ErrorOf(options_.address, failed->text);
+    if (absl::IsAborted(error) && attempt == 0 && generation != Generation()) continue;
     if (!absl::IsInvalidArgument(error)) return error;
-    uint32_t theirs = 0;
-    for (size_t at = first_entry[i]; at < entries.size() && at < first_entry[i] + kApplyKeys;
-         ++at) {
-      theirs = std::max(theirs, PayloadRdbVersion(entries[at].payload));
-    }
-    std::lock_guard<std::mutex> lock(mutex_);
-    return absl::InvalidArgumentError(fmt::format(
-        "redis {} reads RDB version {} and refuses a dump of version {}; it must not be older than "
-        "the server that it copies from ({})",
-        options_.address, rdb_version_, theirs, replies[i].text));
+    return PayloadRefused(entries, first_entry[static_cast<size_t>(failed - replies.begin())],
+                          failed->text);
   }
-  return absl::OkStatus();
+}
+
+absl::Status RedisEngine::PayloadRefused(const std::vector<EngineEntry>& entries, size_t first,
+                                         const std::string& text) const {
+  uint32_t theirs = 0;
+  for (size_t i = first; i < std::min(entries.size(), first + kApplyKeys); ++i) {
+    theirs = std::max(theirs, PayloadRdbVersion(entries[i].payload));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  return absl::InvalidArgumentError(fmt::format(
+      "redis {} reads RDB version {} and refuses a dump of version {}; it must not be older than "
+      "the server that it copies from ({})",
+      options_.address, rdb_version_, theirs, text));
 }
 
 absl::Status RedisEngine::CloseTransfer(const Id128& nonce) {
@@ -427,8 +432,8 @@ absl::StatusOr<CacheEngine::Purged> RedisEngine::Purge(const std::string& what, 
   return purged;
 }
 
-absl::StatusOr<CacheEngine::Purged> RedisEngine::PurgeTransfer(const Id128& nonce,
-                                                               uint64_t cursor, uint32_t count) {
+absl::StatusOr<CacheEngine::Purged> RedisEngine::PurgeTransfer(const Id128& nonce, uint64_t cursor,
+                                                               uint32_t count) {
   return Purge(nonce.ToString(), cursor, count);
 }
 

@@ -69,6 +69,8 @@ class RedisEngine : public CacheEngine {
   absl::StatusOr<std::string> Info(std::string_view section, std::string_view field);
   absl::StatusOr<Purged> Purge(const std::string& what, uint64_t cursor, uint32_t count);
   std::string Generation() const;
+  absl::Status PayloadRefused(const std::vector<EngineEntry>& entries, size_t first,
+                              const std::string& text) const;
 
   const RedisEngineOptions options_;
   RedisPool pool_;

@@ -59,9 +59,7 @@ DonorStream::DonorStream(DonorStreamOptions options, PullOrder order, DonorFacts
       track_(RandomIncarnation()),
       random_(RandomSeed()) {}
 
-absl::Status DonorStream::Run() {
-  return order_.mode == PullMode::kCopy ? RunCopy() : RunDirty();
-}
+absl::Status DonorStream::Run() { return order_.mode == PullMode::kCopy ? RunCopy() : RunDirty(); }
 
 absl::Status DonorStream::RunCopy() {
   pace_->SetLimits(order_.limits);
@@ -232,8 +230,8 @@ absl::StatusOr<DonorStream::Flow> DonorStream::SendKeys(const std::vector<std::s
       batch.entries.push_back(std::move(entry));
     }
     if (scan) pace_->Charge(take, dump_bytes);
-    mean_bytes_ = 0.5 * mean_bytes_ + 0.5 * static_cast<double>(dump_bytes + 1) /
-                                          static_cast<double>(take);
+    mean_bytes_ =
+        0.5 * mean_bytes_ + 0.5 * static_cast<double>(dump_bytes + 1) / static_cast<double>(take);
   }
   return flush();
 }
@@ -345,9 +343,8 @@ void DonorStream::WaitForWork(absl::Duration pace_wait) {
   const absl::Duration until_poll = polled_at_ + poll_ - options_.clock();
   const absl::Duration wait =
       std::max(std::min(pace_wait, until_poll), absl::Duration(absl::Microseconds(100)));
-  work_.wait_for(lock, absl::ToChronoNanoseconds(wait), [this] {
-    return stopped_ || nudged_ || (scan_done_ && !verifies_.empty());
-  });
+  work_.wait_for(lock, absl::ToChronoNanoseconds(wait),
+                 [this] { return stopped_ || nudged_ || (scan_done_ && !verifies_.empty()); });
 }
 
 void DonorStream::Acknowledge(uint64_t position) {

@@ -121,7 +121,7 @@ class DonorStream {
   std::deque<std::string> found_;  // by the scan, not sent yet
   uint64_t scanned_ = 0;
   uint64_t keys_total_ = 0;
-  double mean_bytes_ = 1024;  // of an entry, for the size of the next dump
+  double mean_bytes_ = 64 << 10;  // of an entry, for the size of the next dump
   uint64_t random_;
 
   std::mutex mutex_;

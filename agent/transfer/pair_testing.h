@@ -62,9 +62,7 @@ class TestNode {
           return options;
         }()) {}
 
-  void Attach() {
-    ASSERT_OK(engine_.Attach(kQuarterHistory, "cache", id_, OnRestart::kTrust));
-  }
+  void Attach() { ASSERT_OK(engine_.Attach(kQuarterHistory, "cache", id_, OnRestart::kTrust)); }
 
   void Install(const Membership::Ptr& map) {
     ASSERT_OK(engine_.InstallMap(*map));

@@ -190,8 +190,9 @@ absl::Status Preparation::TakeDirty(const PrepareTask::Donor& donor, const Id128
       RETURN_IF_ERROR(context_.engine->Apply(nonce, batch->entries));
     } else if (const auto* end = std::get_if<DirtyEnd>(&item)) {
       if (!end->complete) {
-        return absl::ResourceExhaustedError(fmt::format(
-            "{}: the set of keys written since its activation is not complete", donor.source.donor));
+        return absl::ResourceExhaustedError(
+            fmt::format("{}: the set of keys written since its activation is not complete",
+                        donor.source.donor));
       }
       if (end->watermark.log_id != donor.log_id || end->watermark.position < donor.watermark) {
         return absl::DataLossError(

@@ -37,15 +37,16 @@ class Preparation {
 
  private:
   void Run();
-  // Until there is a result, or it is cancelled. The nonce that the engine may still accept, if any.
+  // Until there is a result, or it is cancelled. The nonce that the engine may still accept, if
+  // any.
   std::optional<Id128> Prepare();
   absl::Status Attempt(const PrepareTask& task, const Id128& nonce, PreparedReport* report);
   absl::Status PurgeRanges(const Id128& nonce);
   absl::Status PullDirty(const PrepareTask::Donor& donor, const Id128& nonce,
                          const TransferLimits& limits, LogPosition* watermark);
   // Until the set is complete, an error, or the stream is over (`ended`).
-  absl::Status TakeDirty(const PrepareTask::Donor& donor, const Id128& nonce,
-                         PullChannel* channel, LogPosition* watermark, bool* ended);
+  absl::Status TakeDirty(const PrepareTask::Donor& donor, const Id128& nonce, PullChannel* channel,
+                         LogPosition* watermark, bool* ended);
   bool Cancelled() const;
 
   const TransferContext context_;

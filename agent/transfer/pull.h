@@ -64,8 +64,7 @@ struct DirtyEnd {
   bool complete = false;
   LogPosition watermark;
 };
-using PullItem =
-    std::variant<EntryBatch, LogPosition, ScanEnd, DigestBatch, SuspectNote, DirtyEnd>;
+using PullItem = std::variant<EntryBatch, LogPosition, ScanEnd, DigestBatch, SuspectNote, DirtyEnd>;
 
 // What a recipient asks for while a stream is open.
 struct VerifyRequest {
@@ -92,8 +91,8 @@ class PullChannel {
   virtual void Verify(const VerifyRequest& request) = 0;
   // Ends the stream from this side; a blocked Read returns false.
   virtual void Cancel() = 0;
-  // Why the stream is over; Ok when the donor has sent all. REQUIRES: Read returned false, or Cancel
-  // was called and nobody reads.
+  // Why the stream is over; Ok when the donor has sent all. REQUIRES: Read returned false, or
+  // Cancel was called and nobody reads.
   virtual absl::Status Finish() = 0;
 };
 

@@ -115,13 +115,12 @@ absl::StatusOr<PullOrder> PullOrderFromProto(const v1::PullStart& proto) {
   order.keyspace = proto.keyspace();
   order.migration = proto.migration();
   order.recipient = proto.recipient();
-  ASSIGN_OR_RETURN(order.history,
-                   wire::IdFromProto<HistoryId>("start.history", proto.history()));
+  ASSIGN_OR_RETURN(order.history, wire::IdFromProto<HistoryId>("start.history", proto.history()));
   ASSIGN_OR_RETURN(order.nonce, wire::IdFromProto<Id128>("start.nonce", proto.nonce()));
   if (proto.mode() != v1::PULL_MODE_COPY && proto.mode() != v1::PULL_MODE_DIRTY) {
-    return absl::InvalidArgumentError(fmt::format(
-        "start.mode: {} is not a mode; use PULL_MODE_COPY or PULL_MODE_DIRTY",
-        static_cast<int>(proto.mode())));
+    return absl::InvalidArgumentError(
+        fmt::format("start.mode: {} is not a mode; use PULL_MODE_COPY or PULL_MODE_DIRTY",
+                    static_cast<int>(proto.mode())));
   }
   order.mode = proto.mode() == v1::PULL_MODE_COPY ? PullMode::kCopy : PullMode::kDirty;
   ASSIGN_OR_RETURN(order.ranges, wire::HashRangesFromProto("start.ranges", proto.ranges()));

@@ -62,11 +62,11 @@ class TransferClient {
   // The installed membership is another one.
   void MembershipChanged();
 
-  // kPrepared: everything up to the donors' watermarks is applied. Fills the report, and from now on
-  // leaves those ranges alone (no purge, no new attempt): whoever got the report may commit on it.
-  // What was reported once is reported again, also when the streams have ended meanwhile.
-  // kTooLate: the donors have logged more in ranges that are left alone already, and no stream brings
-  // it any more: this hand-over cannot succeed.
+  // kPrepared: everything up to the donors' watermarks is applied. Fills the report, and from now
+  // on leaves those ranges alone (no purge, no new attempt): whoever got the report may commit on
+  // it. What was reported once is reported again, also when the streams have ended meanwhile.
+  // kTooLate: the donors have logged more in ranges that are left alone already, and no stream
+  // brings it any more: this hand-over cannot succeed.
   enum class Preparedness : uint8_t { kNotYet, kPrepared, kTooLate };
   Preparedness TryPrepare(const PrepareTask& task, PreparedReport* report);
   // Leaves `ranges` alone from now on; on return nothing of this transfer is applied to them.

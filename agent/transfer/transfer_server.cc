@@ -49,21 +49,19 @@ class OrderCheck {
 
 absl::StatusOr<DonorFacts> OrderCheck::operator()(const PullOrder& order) const {
   if (order.keyspace != options_.keyspace) {
-    return absl::InvalidArgumentError(fmt::format("start.keyspace: this agent serves '{}', not '{}'",
-                                                  options_.keyspace, order.keyspace));
+    return absl::InvalidArgumentError(fmt::format(
+        "start.keyspace: this agent serves '{}', not '{}'", options_.keyspace, order.keyspace));
   }
   const Membership::Ptr membership = options_.membership();
   if (membership == nullptr || membership->history() != order.history) {
-    return absl::FailedPreconditionError(
-        fmt::format("{} has no membership of history {} yet", options_.node,
-                    order.history.ToString()));
+    return absl::FailedPreconditionError(fmt::format("{} has no membership of history {} yet",
+                                                     options_.node, order.history.ToString()));
   }
   const bool copy = order.mode == PullMode::kCopy;
-  const HashRangeSet moving =
-      copy ? MovingRanges(*membership, order.migration, MovePhase::kWarming, options_.node,
-                          order.recipient)
-           : MovingRanges(*membership, order.migration, MovePhase::kGrace, order.recipient,
-                          options_.node);
+  const HashRangeSet moving = copy ? MovingRanges(*membership, order.migration, MovePhase::kWarming,
+                                                  options_.node, order.recipient)
+                                   : MovingRanges(*membership, order.migration, MovePhase::kGrace,
+                                                  order.recipient, options_.node);
   if (!moving.Includes(order.ranges)) {
     return absl::FailedPreconditionError(
         fmt::format("version {} at {} does not move these ranges to {}",
@@ -260,9 +258,9 @@ class GrpcTransferServer : public TransferServer, public v1::TransferService::Ca
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ == 0) {
-      return absl::UnavailableError(fmt::format(
-          "--listen: cannot listen on {}; is the port in use? Port 0 takes a free one",
-          options_.listen));
+      return absl::UnavailableError(
+          fmt::format("--listen: cannot listen on {}; is the port in use? Port 0 takes a free one",
+                      options_.listen));
     }
     return absl::OkStatus();
   }
@@ -286,8 +284,8 @@ class GrpcTransferServer : public TransferServer, public v1::TransferService::Ca
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TransferServer>> TransferServer::Start(
-    TransferServerOptions options, CacheEngine* engine) {
+absl::StatusOr<std::unique_ptr<TransferServer>> TransferServer::Start(TransferServerOptions options,
+                                                                      CacheEngine* engine) {
   auto server = std::make_unique<GrpcTransferServer>(std::move(options), engine);
   RETURN_IF_ERROR(server->Listen());
   return server;

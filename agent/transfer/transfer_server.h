@@ -27,8 +27,8 @@ struct TransferServerOptions {
 // a slow reader holds up only its own. Thread-safe.
 //
 // A pull is refused with InvalidArgument when the order is malformed or for another keyspace, and
-// with FailedPrecondition when this node's membership does not (yet, or any more) give the ranges to
-// that recipient: the recipient tries again.
+// with FailedPrecondition when this node's membership does not (yet, or any more) give the ranges
+// to that recipient: the recipient tries again.
 class TransferServer {
  public:
   // `engine` must outlive the server.

@@ -214,7 +214,8 @@ TEST_F(TransferTest, WhatWasPromisedIsNotPurgedWhenTheStreamBreaks) {
   AwaitCaughtUp();
   EXPECT_EQ(b_->engine().KeyCount(), before);
   ExpectEqualIn(0, 2, 1000);
-  // A server that was restarted asks again. What the donor logged later cannot be promised any more.
+  // A server that was restarted asks again. What the donor logged later cannot be promised any
+  // more.
   PrepareTask task;
   task.epoch = Epoch(10);
   task.donors = {{{"a", address, Quarters(0, 1)}, promise.log_ids[0], promise.applied[0]}};

@@ -22,9 +22,7 @@ using support::WaitFor;
 
 class AgentProcessTest : public testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_OK_AND_ASSIGN(dir_, support::TempDir::Create("agent-process"));
-  }
+  void SetUp() override { ASSERT_OK_AND_ASSIGN(dir_, support::TempDir::Create("agent-process")); }
 
   void Start(std::vector<std::string> flags) {
     ASSERT_OK_AND_ASSIGN(std::string binary, support::BinaryPath("warmring-agent"));
@@ -71,9 +69,9 @@ TEST_F(AgentProcessTest, RefusesAWrongFlagAndNamesIt) {
               testing::HasSubstr("--server"));
   EXPECT_THAT(Refusal(Flags({"--colour=red"})), testing::HasSubstr("--colour"));
   EXPECT_THAT(Refusal(Flags({"--log-level=loud"})), testing::HasSubstr("--log-level"));
-  EXPECT_THAT(Refusal({"--server=127.0.0.1:9", "--keyspace=Shop", "--node=a",
-                       "--redis=127.0.0.1:9"}),
-              testing::HasSubstr("--keyspace"));
+  EXPECT_THAT(
+      Refusal({"--server=127.0.0.1:9", "--keyspace=Shop", "--node=a", "--redis=127.0.0.1:9"}),
+      testing::HasSubstr("--keyspace"));
   EXPECT_THAT(Refusal({"--server=127.0.0.1:9", "--keyspace=shop", "--node=a", "--redis=localhost"}),
               testing::HasSubstr("--redis"));
   EXPECT_THAT(Refusal({"--server=127.0.0.1:9,nowhere", "--keyspace=shop", "--node=a",
@@ -86,8 +84,8 @@ TEST_F(AgentProcessTest, RefusesAWrongFlagAndNamesIt) {
 TEST_F(AgentProcessTest, RefusesAPortThatIsInUse) {
   ASSERT_OK_AND_ASSIGN(const support::FreePort port, support::FreePort::Reserve());
   Start(Flags({"--listen=" + port.Address()}));
-  ASSERT_OK(WaitFor("listening", kDefaultWait,
-                    [&] { return support::ProbeTcp(port.Port()).ok(); }));
+  ASSERT_OK(
+      WaitFor("listening", kDefaultWait, [&] { return support::ProbeTcp(port.Port()).ok(); }));
   const std::unique_ptr<Process> first = std::move(process_);
   EXPECT_THAT(Refusal(Flags({"--listen=" + port.Address()})),
               testing::HasSubstr("cannot listen on " + port.Address()));

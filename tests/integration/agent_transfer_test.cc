@@ -7,7 +7,8 @@
 #include "tests/integration/agent_parts_testing.h"
 
 // Two real Redis servers and the agents' parts between them: a range that changes hands has exactly
-// the donor's values, whatever is written meanwhile; nothing older ever lands; an undo loses nothing.
+// the donor's values, whatever is written meanwhile; nothing older ever lands; an undo loses
+// nothing.
 
 namespace warmring {
 namespace {
@@ -75,9 +76,8 @@ class AgentTransferTest : public testing::Test {
   Task Verify() { return {kMigration, 0, kNonce, VerifyTask{2000}}; }
 
   void AwaitCaughtUp() {
-    b_->Await<WarmReport>("caught up", [](const WarmReport& report) {
-      return report.purged && report.caught_up;
-    });
+    b_->Await<WarmReport>(
+        "caught up", [](const WarmReport& report) { return report.purged && report.caught_up; });
   }
 
   // Fences [first, end) at a and waits until b is prepared to own it.
@@ -173,8 +173,8 @@ TEST_F(AgentTransferTest, CopiesEveryTypeWhileAllIsBeingWritten) {
   });
   AwaitCaughtUp();
   b_->link().SetTasks({Warm(0, 2), Verify()});
-  const auto verified = b_->Await<VerifyReport>(
-      "verified", [](const VerifyReport& report) { return report.done; });
+  const auto verified =
+      b_->Await<VerifyReport>("verified", [](const VerifyReport& report) { return report.done; });
   stop = true;
   writer.join();
   EXPECT_GT(verified.compared, 500u);
@@ -273,8 +273,7 @@ TEST_F(AgentTransferTest, ADonorThatRestartsFailsTheTransferWithAWayOut) {
   a_->Attach();
   EXPECT_NE(a_->identity().incarnation, before);
   a_->Install(Map(2, 2, 0));
-  const auto failure =
-      b_->Await<TaskFailure>("failure", [](const TaskFailure&) { return true; });
+  const auto failure = b_->Await<TaskFailure>("failure", [](const TaskFailure&) { return true; });
   EXPECT_TRUE(failure.restart);
   EXPECT_THAT(failure.reason, testing::HasSubstr("transfer from a"));
 }
@@ -292,8 +291,7 @@ TEST_F(AgentTransferTest, AChangeLogThatOverflowsIsSuspect) {
     many.push_back("again");
   }
   ASSERT_FALSE(a_->Do(many).IsError());
-  const auto failure =
-      b_->Await<TaskFailure>("failure", [](const TaskFailure&) { return true; });
+  const auto failure = b_->Await<TaskFailure>("failure", [](const TaskFailure&) { return true; });
   EXPECT_TRUE(failure.restart);
   // A new attempt under a new nonce goes through.
   Task again = Warm(0, 4);
@@ -396,9 +394,8 @@ TEST_F(AgentTransferTest, ADeleteAtTheFormerOwnerReachesThePresentOne) {
   EXPECT_THAT(a_->Do({"DEL", moved[0]}).text, testing::HasSubstr("WRFENCING"));
   Install(Map(3, 2, 2));
   EXPECT_THAT(a_->Do({"DEL", moved[1]}).text, testing::HasSubstr("WRMOVED"));
-  EXPECT_OK(WaitFor("forwarded", kDefaultWait, [&] {
-    return b_->Dump(moved[0]).absent && b_->Dump(moved[1]).absent;
-  }));
+  EXPECT_OK(WaitFor("forwarded", kDefaultWait,
+                    [&] { return b_->Dump(moved[0]).absent && b_->Dump(moved[1]).absent; }));
   EXPECT_EQ(b_->Do({"GET", moved[2]}).text, "value");
 }
 

@@ -12,8 +12,9 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/wait.h"
 
-// The whole product, as processes: warmringd, Redis servers with the module, their agents. Nodes come
-// and go under writes; every value is where the membership says, once, and is the last one written.
+// The whole product, as processes: warmringd, Redis servers with the module, their agents. Nodes
+// come and go under writes; every value is where the membership says, once, and is the last one
+// written.
 
 namespace warmring {
 namespace {
@@ -100,15 +101,14 @@ class MigrationTest : public testing::Test {
   void Delete(const std::string& key) {
     ASSERT_OK(application_->Do({"DEL", key}));
     expected_[key] = std::nullopt;
-    // The owner that refused it has applied it all the same, and its agent forwards it, once, as the
-    // client might have died: it may come after a later write, which is then a miss.
+    // The owner that refused it has applied it all the same, and its agent forwards it, once, as
+    // the client might have died: it may come after a later write, which is then a miss.
     if (application_->refusals() > 0) forwarded_.insert(key);
   }
 
   v1::Migration AwaitEnd(const MigrationId& id) {
-    auto migration =
-        cluster_->WaitForMigration(id, "ended", absl::Seconds(90),
-                                   [](const v1::Migration& m) { return m.ended(); });
+    auto migration = cluster_->WaitForMigration(id, "ended", absl::Seconds(90),
+                                                [](const v1::Migration& m) { return m.ended(); });
     EXPECT_OK(migration);
     if (!migration.ok()) {
       ShowLogs();
@@ -154,8 +154,7 @@ class MigrationTest : public testing::Test {
     for (crash::CacheNode& node : cluster_->Nodes()) {
       std::string cursor = "0";
       do {
-        const auto page =
-            node.redis->Command({"SCAN", cursor, "MATCH", key, "COUNT", "1000"});
+        const auto page = node.redis->Command({"SCAN", cursor, "MATCH", key, "COUNT", "1000"});
         if (!page.ok() || page->elements.size() != 2) break;
         cursor = page->elements[0].text;
         if (!page->elements[1].elements.empty()) holders += node.id + " ";
@@ -238,8 +237,7 @@ TEST_F(MigrationTest, ANodeIsAddedUnderWritesAndRemovedAgain) {
         "WR.WRITE", FormatEpochWord(before->history(), old_route.epoch), "SET", key, "stale"};
     ASSERT_OK_AND_ASSIGN(const RedisReply moved, cluster_->Find(old_owner).redis->Command(stale));
     EXPECT_TRUE(moved.text.starts_with("WRMOVED")) << moved.text;
-    ASSERT_OK_AND_ASSIGN(const RedisReply refused,
-                         cluster_->Find(new_owner).redis->Command(stale));
+    ASSERT_OK_AND_ASSIGN(const RedisReply refused, cluster_->Find(new_owner).redis->Command(stale));
     EXPECT_TRUE(refused.text.starts_with("WRSTALE")) << refused.text;
     ASSERT_OK_AND_ASSIGN(const RedisReply plain,
                          cluster_->Find(old_owner).redis->Command({"SET", key, "stale"}));
@@ -258,8 +256,8 @@ TEST_F(MigrationTest, ANodeIsAddedUnderWritesAndRemovedAgain) {
 
 TEST_F(MigrationTest, AnAbortBeforeTheCommitLeavesNothingBehind) {
   Fill(2000);
-  ASSERT_OK(cluster_->SubmitAdd("add-c", "node-c",
-                                {.hold = {}, .soak = {}, .keys_per_second = 200}));
+  ASSERT_OK(
+      cluster_->SubmitAdd("add-c", "node-c", {.hold = {}, .soak = {}, .keys_per_second = 200}));
   AwaitState("add-c", v1::MIGRATION_STATE_WARMING);
   ASSERT_OK(WaitFor("keys on their way", kDefaultWait, [this] { return DbSize("node-c") > 0; }));
   ASSERT_OK(cluster_->Abort("add-c"));
