@@ -102,7 +102,12 @@ void TaskRunner::SetTasks(const std::vector<Task>& tasks) {
       RetireTransfer(std::move(at->second));
       at = transfers_.erase(at);
     }
-    for (const Task& task : tasks) tasks_[KeyOf(task)].task = task;
+    for (const Task& task : tasks) {
+      Entry& entry = tasks_[KeyOf(task)];
+      // A donor that was asked again may have logged more since.
+      if (AsChanges(task) != nullptr && entry.task != task) entry.answered = false;
+      entry.task = task;
+    }
     const uint64_t first_due = next_due_;
     BeginAll();
     Refresh(/*report=*/true);

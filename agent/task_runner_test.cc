@@ -90,6 +90,28 @@ TEST_F(TaskRunnerTest, AWaveFromWarmToPrepared) {
   EXPECT_GE(prepared.applied.at(0), ack.watermark);
 }
 
+// The server, or the donor's agent, was restarted and asked the donor again.
+TEST_F(TaskRunnerTest, AHigherWatermarkAsksForAnotherPromise) {
+  recipient_->SetTasks({Warm()});
+  AwaitCaughtUp();
+  donor_->SetTasks({Fence()});
+  const auto ack = Await<FenceAck>(*donor_);
+  recipient_->SetTasks({Warm(), Prepare(ack)});
+  Await<PreparedReport>(*recipient_);
+  for (int i = 0; i < 100; ++i) {
+    if (!InQuarters(TestKey(i), 1, 2)) continue;
+    ASSERT_OK(a_.engine().Set(TestKey(i), "not fenced"));
+  }
+  const auto later = a_.engine().Fence(kTestMigration, Epoch(9), Quarters(0, 1));
+  ASSERT_OK(later);
+  FenceAck newer = ack;
+  newer.watermark = later->watermark.position;
+  ASSERT_GT(newer.watermark, ack.watermark);
+  recipient_->SetTasks({Warm(), Prepare(newer)});
+  const auto prepared = Await<PreparedReport>(*recipient_);
+  EXPECT_GE(prepared.applied.at(0), newer.watermark);
+}
+
 TEST_F(TaskRunnerTest, AReportNamesItsTaskNodeAndIncarnation) {
   donor_->SetTasks({Fence()});
   std::vector<TaskReport> reports;
