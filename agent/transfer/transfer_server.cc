@@ -82,39 +82,26 @@ absl::StatusOr<DonorFacts> OrderCheck::operator()(const PullOrder& order) const 
 }
 
 // One stream. Reads and write completions come on gRPC's threads and only take notes; the work is
-// done on a thread of its own, which is also the one that writes and finishes.
-class PullReactor : public grpc::ServerBidiReactor<v1::PullRequest, v1::PullResponse>,
+// done on a thread of its own, which is also the one that writes and finishes. Messages are parsed
+// here and not by gRPC. Whatever two of gRPC's threads touch one after the other is under mutex_.
+class PullReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                     public PullSink {
  public:
   PullReactor(const TransferServerOptions& options, CacheEngine* engine, DonorPace* pace,
               Streams* streams)
-      : options_(options), engine_(engine), pace_(pace), streams_(streams) {
+      : options_(options), engine_(engine), pace_(pace), streams_(streams) {}
+
+  // Deletes itself in OnDone.
+  void Start() {
     streams_->Add(this);
+    std::lock_guard<std::mutex> lock(mutex_);
     StartRead(&request_);
   }
 
   void OnReadDone(bool ok) override {
-    DonorStream* const donor = Donor();
-    if (!ok && donor == nullptr) {
-      Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the stream ended before its start"));
-      return;
-    }
-    if (!ok) {
-      donor->Stop();
-      return;
-    }
-    if (donor == nullptr) {
-      const absl::Status begun = Begin();
-      if (!begun.ok()) {
-        Finish(wire::ToGrpcStatus(begun));
-        return;
-      }
-    } else if (request_.has_acknowledge()) {
-      donor->Acknowledge(request_.acknowledge().position());
-    } else if (request_.has_verify()) {
-      donor->Verify(VerifyRequestFromProto(request_.verify()));
-    }
-    StartRead(&request_);
+    std::lock_guard<std::mutex> lock(mutex_);
+    const absl::Status taken = TakeRequest(ok);
+    if (!taken.ok()) Finish(wire::ToGrpcStatus(taken));
   }
 
   void OnWriteDone(bool ok) override {
@@ -127,17 +114,25 @@ class PullReactor : public grpc::ServerBidiReactor<v1::PullRequest, v1::PullResp
   void OnCancel() override { StopNow(); }
 
   void OnDone() override {
-    if (thread_.joinable()) thread_.join();  // it has called Finish and is on its way out
+    std::thread thread;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      thread.swap(thread_);
+    }
+    if (thread.joinable()) thread.join();  // it has called Finish and is on its way out
     streams_->Remove(this);
-    { std::lock_guard<std::mutex> lock(mutex_); }
     delete this;
   }
 
   bool Send(PullItem item) override {
-    v1::PullResponse response = PullItemToProto(std::move(item));
+    const v1::PullResponse response = PullItemToProto(std::move(item));
     std::unique_lock<std::mutex> lock(mutex_);
     if (over_) return false;
-    response_ = std::move(response);
+    response_.Clear();
+    bool own_buffer = false;
+    const grpc::Status packed =
+        grpc::SerializationTraits<v1::PullResponse>::Serialize(response, &response_, &own_buffer);
+    if (!packed.ok()) return false;
     writing_ = true;
     lock.unlock();
     StartWrite(&response_);
@@ -158,31 +153,46 @@ class PullReactor : public grpc::ServerBidiReactor<v1::PullRequest, v1::PullResp
   }
 
  private:
-  DonorStream* Donor() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return donor_.get();
-  }
-
-  absl::Status Begin() {
-    if (!request_.has_start()) {
-      return absl::InvalidArgumentError("start: the first message of a stream must have it");
+  // An error: the stream is to be finished with it; no thread of its own has been started then.
+  // REQUIRES (also of Begin): mutex_ is held.
+  absl::Status TakeRequest(bool ok) {
+    v1::PullRequest request;
+    const bool parsed =
+        ok && grpc::SerializationTraits<v1::PullRequest>::Deserialize(&request_, &request).ok();
+    if (donor_ == nullptr) {
+      if (!ok) return absl::CancelledError("the stream ended before its start");
+      RETURN_IF_ERROR(Begin(request));
+    } else if (!parsed) {
+      donor_->Stop();  // the recipient has hung up, or talks nonsense
+      return absl::OkStatus();
+    } else if (request.has_acknowledge()) {
+      donor_->Acknowledge(request.acknowledge().position());
+    } else if (request.has_verify()) {
+      donor_->Verify(VerifyRequestFromProto(request.verify()));
     }
-    ASSIGN_OR_RETURN(PullOrder order, PullOrderFromProto(request_.start()));
-    ASSIGN_OR_RETURN(DonorFacts facts, OrderCheck(options_)(order));
-    spdlog::info("transfer to {} begins: migration {}, {:.2f}% of the space", order.recipient,
-                 order.migration, 100 * order.ranges.Share());
-    std::lock_guard<std::mutex> lock(mutex_);
-    recipient_ = order.recipient;
-    donor_ = std::make_unique<DonorStream>(options_.stream, std::move(order), std::move(facts),
-                                           engine_, pace_, this);
-    if (over_) donor_->Stop();
-    thread_ = std::thread([this] { Run(); });
+    StartRead(&request_);
     return absl::OkStatus();
   }
 
-  void Run() {
-    absl::Status status = Donor()->Run();
-    spdlog::info("transfer to {} ended{}", recipient_,
+  absl::Status Begin(const v1::PullRequest& request) {
+    if (!request.has_start()) {
+      return absl::InvalidArgumentError("start: the first message of a stream must have it");
+    }
+    ASSIGN_OR_RETURN(PullOrder order, PullOrderFromProto(request.start()));
+    ASSIGN_OR_RETURN(DonorFacts facts, OrderCheck(options_)(order));
+    spdlog::info("transfer to {} begins: migration {}, {:.2f}% of the space", order.recipient,
+                 order.migration, 100 * order.ranges.Share());
+    const NodeId recipient = order.recipient;
+    donor_ = std::make_unique<DonorStream>(options_.stream, std::move(order), std::move(facts),
+                                           engine_, pace_, this);
+    if (over_) donor_->Stop();
+    thread_ = std::thread([this, donor = donor_.get(), recipient] { Run(*donor, recipient); });
+    return absl::OkStatus();
+  }
+
+  void Run(DonorStream& donor, const NodeId& recipient) {
+    absl::Status status = donor.Run();
+    spdlog::info("transfer to {} ended{}", recipient,
                  status.ok() ? "" : ": " + std::string(status.message()));
     // Only a key that cannot travel is hopeless; whatever ails the engine may pass.
     if (!status.ok() && !absl::IsResourceExhausted(status)) {
@@ -195,15 +205,14 @@ class PullReactor : public grpc::ServerBidiReactor<v1::PullRequest, v1::PullResp
   CacheEngine* const engine_;
   DonorPace* const pace_;
   Streams* const streams_;
-  v1::PullRequest request_;  // of the one read that is under way
-  NodeId recipient_;
-  std::thread thread_;
 
   std::mutex mutex_;
   std::condition_variable written_;
-  // Guarded by mutex_.
+  // Guarded by mutex_, but for the buffers while gRPC has them.
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer response_;
   std::unique_ptr<DonorStream> donor_;  // set once
-  v1::PullResponse response_;
+  std::thread thread_;
   bool writing_ = false;
   bool over_ = false;
 };
@@ -234,7 +243,10 @@ void Streams::WaitUntilNone() {
   gone_.wait(lock, [this] { return streams_.empty(); });
 }
 
-class GrpcTransferServer : public TransferServer, public v1::TransferService::CallbackService {
+using RawTransferService =
+    v1::TransferService::WithRawCallbackMethod_Pull<v1::TransferService::Service>;
+
+class GrpcTransferServer : public TransferServer, public RawTransferService {
  public:
   GrpcTransferServer(TransferServerOptions options, CacheEngine* engine)
       : options_(std::move(options)), engine_(engine), pace_(options_.stream.clock) {}
@@ -265,9 +277,11 @@ class GrpcTransferServer : public TransferServer, public v1::TransferService::Ca
     return absl::OkStatus();
   }
 
-  grpc::ServerBidiReactor<v1::PullRequest, v1::PullResponse>* Pull(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Pull(
       grpc::CallbackServerContext* /*context*/) override {
-    return new PullReactor(options_, engine_, &pace_, &streams_);  // deletes itself in OnDone
+    auto* const stream = new PullReactor(options_, engine_, &pace_, &streams_);
+    stream->Start();
+    return stream;
   }
 
   int port() const override { return port_; }
