@@ -26,10 +26,11 @@ bool IncludesServer(Victim victim) {
   return victim == Victim::kServer || victim == Victim::kServerAndDonorAgent;
 }
 
-absl::Status KillAndRestart(Victim victim, const Roles& roles, Cluster& cluster) {
+absl::Status KillAndRestart(Victim victim, const Roles& roles, Cluster& cluster,
+                            const std::string& failpoints) {
   switch (victim) {
     case Victim::kServer:
-      return cluster.RestartServer();
+      return cluster.RestartServer(failpoints);
     case Victim::kDonorAgent:
       return cluster.RestartAgent(cluster.Find(roles.donor));
     case Victim::kRecipientAgent:
@@ -42,7 +43,7 @@ absl::Status KillAndRestart(Victim victim, const Roles& roles, Cluster& cluster)
       // Both are dead at the same time: neither can tell the other anything.
       cluster.Server().Kill9();
       cluster.Find(roles.donor).agent->Kill9();
-      RETURN_IF_ERROR(cluster.RestartServer());
+      RETURN_IF_ERROR(cluster.RestartServer(failpoints));
       return cluster.RestartAgent(cluster.Find(roles.donor));
   }
   return absl::OkStatus();

@@ -30,10 +30,11 @@ struct Roles {
 std::string_view Name(Victim victim);
 bool IncludesServer(Victim victim);
 
-// SIGKILL to all that the victim stands for, then a new process for each. A dead warmringd (at a
-// failpoint) is as good as a killed one.
+// SIGKILL to all that the victim stands for, then a new process for each; `failpoints` are those of
+// a new warmringd. A dead warmringd (at a failpoint) is as good as a killed one.
 //
 // Errors: those of the restarts.
-[[nodiscard]] absl::Status KillAndRestart(Victim victim, const Roles& roles, Cluster& cluster);
+[[nodiscard]] absl::Status KillAndRestart(Victim victim, const Roles& roles, Cluster& cluster,
+                                          const std::string& failpoints = "");
 
 }  // namespace warmring::crash
