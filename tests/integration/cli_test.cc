@@ -28,7 +28,7 @@ class CliTest : public ::testing::Test {
     auto server = support::WarmringdServer::Start();
     ASSERT_THAT(server.status(), IsOk());
     server_ = *std::move(server);
-    auto dir = support::TempDir::Create();
+    auto dir = support::TempDir::Create("cli");
     ASSERT_THAT(dir.status(), IsOk());
     dir_ = *std::move(dir);
   }
