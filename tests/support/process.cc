@@ -391,8 +391,15 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
 }
 
 std::string ReadFile(const std::string& path) {
+  // A file of /proc can be opened and then fail to be read, because its process is gone meanwhile;
+  // a stream buffer throws at that, and read() of the stream does not.
   std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  std::string text;
+  char block[4096];
+  while (file.read(block, sizeof block), file.gcount() > 0) {
+    text.append(block, static_cast<size_t>(file.gcount()));
+  }
+  return text;
 }
 
 }  // namespace warmring::support
