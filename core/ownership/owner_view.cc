@@ -192,7 +192,9 @@ Admission OwnerView::AdmitWrite(HashPoint hash, const EpochWord& word, Instant n
 }
 
 Admission OwnerView::AdmitRead(HashPoint hash, const EpochWord& word) const {
-  return AdmitEpoch(hash, word);
+  Admission admission = AdmitEpoch(hash, word);
+  if (admission.ok() && admission.epoch <= FloorOf(hash)) admission.verdict = Verdict::kFencing;
+  return admission;
 }
 
 Admission OwnerView::AdmitPlain(HashPoint hash, Instant now) const {

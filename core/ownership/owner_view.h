@@ -91,7 +91,9 @@ class OwnerView {
 
   // A checked write: lease, history, ownership, epoch equal, above the floor.
   Admission AdmitWrite(HashPoint hash, const EpochWord& word, Instant now) const;
-  // A checked read: as a write, without lease and floor.
+  // A checked read: as a write, but without the lease. The floor counts: once this owner has
+  // acknowledged a fence, the next one may have accepted a newer value, whether or not the map that
+  // says so has come here and to the client.
   Admission AdmitRead(HashPoint hash, const EpochWord& word) const;
   // A command of an unmodified client: lease, ownership, floor.
   Admission AdmitPlain(HashPoint hash, Instant now) const;

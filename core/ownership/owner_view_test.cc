@@ -49,7 +49,7 @@ std::vector<Case> Table() {
     for (const bool lease : {false, true}) {
       const auto with_lease = [&](Verdict verdict) { return lease ? verdict : kNoLease; };
       const Verdict at_epoch = floor >= 5 ? kFencing : kAdmit;
-      cases.push_back({lease, true, 5, floor, kTag, 5, with_lease(at_epoch), kAdmit});
+      cases.push_back({lease, true, 5, floor, kTag, 5, with_lease(at_epoch), at_epoch});
       cases.push_back({lease, true, 5, floor, kTag, 4, with_lease(kStaleEpoch), kStaleEpoch});
       cases.push_back({lease, true, 5, floor, kTag, 0, with_lease(kStaleEpoch), kStaleEpoch});
       cases.push_back({lease, true, 5, floor, kTag, 6, with_lease(kOwnerBehind), kOwnerBehind});
@@ -221,7 +221,8 @@ TEST(Fence, ClosesAllEpochsUpToTheFloorAndOnlyThere) {
   view.Fence(HashRangeSet({half}), Epoch(5));
   EXPECT_EQ(view.AdmitWrite(middle, Word(5), kNow).verdict, Verdict::kFencing);
   EXPECT_TRUE(view.AdmitWrite(middle + 1, Word(5), kNow).ok());
-  EXPECT_TRUE(view.AdmitRead(middle, Word(5)).ok());
+  EXPECT_EQ(view.AdmitRead(middle, Word(5)).verdict, Verdict::kFencing);
+  EXPECT_TRUE(view.AdmitRead(middle + 1, Word(5)).ok());
 
   // Lower floors change nothing, higher ones win, wherever they overlap.
   view.Fence(HashRangeSet({Quarter(0)}), Epoch(4));
