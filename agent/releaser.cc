@@ -134,17 +134,30 @@ absl::Status Releaser::ForwardStep() {
 
 absl::Status Releaser::Forward(std::vector<std::string> keys) {
   std::map<std::string, std::vector<std::string>> by_address;
+  std::vector<std::string> own;
   for (std::string& key : keys) {
     const Node& owner = membership_->nodes()[RouteKey(*membership_, key).owner];
-    if (owner.id != options_.node) by_address[owner.address].push_back(std::move(key));
+    std::vector<std::string>& list = owner.id == options_.node ? own : by_address[owner.address];
+    list.push_back(std::move(key));
   }
   absl::Status status;
+  if (!own.empty()) status = KeepUnlessSettled(std::move(own));
   for (const auto& [address, forgotten] : by_address) {
     const absl::Status sent = engine_->ForgetAt(address, forgotten);
     if (!sent.ok()) unsent_.insert(unsent_.end(), forgotten.begin(), forgotten.end());
     status.Update(sent);
   }
   return status;
+}
+
+// Deletes that the engine wants forwarded and whose range is still ours by the membership at hand.
+// Either the engine has a newer one, which tells where the range went, or the range came back to us
+// and the delete has long been applied where it counts.
+absl::Status Releaser::KeepUnlessSettled(std::vector<std::string> keys) {
+  const absl::StatusOr<CacheEngine::Stat> stat = engine_->ReadStat();
+  if (stat.ok() && stat->version <= membership_->version()) return absl::OkStatus();
+  unsent_.insert(unsent_.end(), keys.begin(), keys.end());
+  return stat.status();
 }
 
 }  // namespace warmring

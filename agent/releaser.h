@@ -41,6 +41,7 @@ class Releaser {
   absl::Status PurgeStep();
   absl::Status ForwardStep();
   absl::Status Forward(std::vector<std::string> keys);
+  absl::Status KeepUnlessSettled(std::vector<std::string> keys);
   HashRangeSet EntitledRanges(const Membership& membership) const;
   absl::Duration Delay();
 
@@ -54,7 +55,7 @@ class Releaser {
   uint64_t purge_cursor_ = 0;
   uint64_t purged_ = 0;
   uint64_t forget_cursor_ = 0;
-  std::vector<std::string> unsent_;  // deletes whose owner could not be reached
+  std::vector<std::string> unsent_;  // deletes whose owner could not be reached or is not known yet
   bool forget_more_ = false;
   Membership::Ptr membership_;
 

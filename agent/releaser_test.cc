@@ -106,6 +106,24 @@ TEST_F(ReleaserTest, ADeleteThatCameTooLateIsForwardedUntilItArrives) {
   EXPECT_EQ(Forgotten(), expected);
 }
 
+// The engine has taken the new membership, and the releaser has not heard of it yet.
+TEST_F(ReleaserTest, ADeleteIsNotDroppedByAnOldMembership) {
+  std::string key;
+  for (int i = 0; key.empty(); ++i) {
+    if (InQuarters(TestKey(i), 0, 1)) key = TestKey(i);
+  }
+  Install(MovingMap(2, 1, 0));
+  node_->Install(MovingMap(3, 1, 1));
+  EXPECT_FALSE(node_->engine().Delete(key).ok());
+  EXPECT_OK(WaitFor("it has read the delete", kDefaultWait,
+                    [this] { return node_->engine().ForgottenRead() > 0; }));
+  EXPECT_TRUE(Forgotten().empty());
+  releaser_->OnInstalled(MovingMap(3, 1, 1));
+  EXPECT_OK(WaitFor("forwarded", kDefaultWait, [&] { return !Forgotten().empty(); }));
+  const std::map<std::string, std::vector<std::string>> expected = {{"host-b:6379", {key}}};
+  EXPECT_EQ(Forgotten(), expected);
+}
+
 TEST_F(ReleaserTest, AnOwnerThatIsDownHoldsUpOnlyItsOwnDeletes) {
   Install(MovingMap(1, 0, 0));
   std::string to_b;

@@ -242,6 +242,7 @@ absl::StatusOr<CacheEngine::DirtyPage> MemoryEngine::ReadDirty(const MigrationId
 absl::StatusOr<KeyPage> MemoryEngine::ReadForgotten(uint64_t cursor, uint32_t count) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
+  forgotten_read_ = cursor;
   KeyPage page;
   const size_t first = std::min<size_t>(cursor, forgotten_.size());
   const size_t last = std::min<size_t>(first + count, forgotten_.size());
@@ -401,6 +402,11 @@ size_t MemoryEngine::TrackCount() const {
 size_t MemoryEngine::OpenTransferCount() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return transfers_.size();
+}
+
+uint64_t MemoryEngine::ForgottenRead() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return forgotten_read_;
 }
 
 void MemoryEngine::Restart() {

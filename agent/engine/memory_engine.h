@@ -77,6 +77,8 @@ class MemoryEngine : public CacheEngine {
   size_t KeyCount() const;
   size_t TrackCount() const;
   size_t OpenTransferCount() const;
+  // How far ReadForgotten was asked to read on: what was before has been taken care of.
+  uint64_t ForgottenRead() const;
   // A new incarnation: forgets everything but the keys.
   void Restart();
   // Every call fails as if the engine were gone, until it is set back.
@@ -127,6 +129,7 @@ class MemoryEngine : public CacheEngine {
   std::map<Id128, Transfer> transfers_;
   std::map<MigrationId, Dirty> dirty_;
   std::vector<std::string> forgotten_;
+  uint64_t forgotten_read_ = 0;
 };
 
 }  // namespace warmring
