@@ -302,6 +302,7 @@ TEST(Fence, AnswersLogAndWatermarkOfOneInstant) {
   EXPECT_THAT(node->Fence("grow", 5, {0}).elements,
               ElementsAre(tracked.elements[0], Int(2), Int(0)));
   EXPECT_THAT(node->Do({"SET", KeyIn(0), "late"}), IsError("WRFENCING "));
+  EXPECT_THAT(node->Do({"WR.READ", At(5), "GET", KeyIn(0)}), IsError("WRFENCING "));
   EXPECT_THAT(node->Do({"SET", KeyIn(1), "goes on"}), IsOkStatus());
   // Repeating it is harmless.
   EXPECT_THAT(node->Fence("grow", 5, {0}).elements,
