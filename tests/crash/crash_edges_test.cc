@@ -32,7 +32,8 @@
 // donor's agent. For a victim other than warmringd, warmringd stops itself on the edge, the victim
 // is killed and started again, and then warmringd goes on: a moment as narrow as the edge.
 //
-// In nine runs the warmringd that comes after a dead one dies too, on an edge of what it does next.
+// In nine more runs the warmringd that comes after a dead one dies too, on an edge of what it does
+// next.
 //
 // Every other run tries the second wave, in which some ranges have a new owner already. An
 // application writes and reads all the while. Each run must end Succeeded, Aborted or RolledBack
@@ -95,7 +96,7 @@ std::vector<Edge> Pairs() {
   return {
       {"p5", "after", kServer, 1, "p6.before"}, {"p5", "sent", kServer, 1, "p6.after"},
       {"p6", "after", kServer, 1, "p5.after"},  {"p6", "published", kServer, 1, "p6.published"},
-      {"pa", "after", kServer, 2, "pu5.after"},
+      {"p6", "sent", kServer, 2, "p7.after"},   {"pa", "after", kServer, 2, "pu5.after"},
       {"pa", "sent", kServer, 2, "pu6.after"},  {"pu5", "after", kServer, 1, "pu6.before"},
       {"pu5", "sent", kServer, 1, "pu6.after"},
   };
@@ -133,8 +134,11 @@ class CrashEdgesTest : public ::testing::Test {
 
   // Does the deed and lets warmringd go on.
   absl::Status Strike(const Edge& edge, const Roles& roles) {
-    RETURN_IF_ERROR(KillAndRestart(edge.victim, roles, GetCluster(),
-                                   edge.then.empty() ? "" : edge.then + "=exit"));
+    const absl::Status restarted = KillAndRestart(edge.victim, roles, GetCluster(),
+                                                  edge.then.empty() ? "" : edge.then + "=exit");
+    // It may come to its point before it is ready; how it ended is looked at later.
+    if (!edge.then.empty() && !GetCluster().Server().Server().Running()) return absl::OkStatus();
+    RETURN_IF_ERROR(restarted);
     if (IncludesServer(edge.victim)) return absl::OkStatus();
     return GetCluster().Server().Server().Latest().Kill(SIGCONT);
   }

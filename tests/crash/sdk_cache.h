@@ -10,8 +10,9 @@
 
 namespace warmring::crash {
 
-// The client library as the traffic's cache: one client for all threads, with the ledger as its
-// origin. Waits until it knows where keys go.
+// The client library as the traffic's cache, with the ledger as its origin: one client reads and
+// another one writes, as two processes of an application would. Waits until both know where keys
+// go.
 //
 // Errors: those of the client library.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<Cache>> StartSdkCache(const std::string& server,
