@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,10 +53,7 @@ class Watcher {
   }
   ~Watcher() {
     context_.TryCancel();
-    v1::WatchMembershipResponse rest;
-    while (stream_->Read(&rest)) {
-    }
-    stream_->Finish().error_code();
+    Finish().IgnoreError();
   }
 
   // The next message that is not progress.
@@ -65,7 +63,7 @@ class Watcher {
       if (response.has_progress()) continue;
       return response;
     }
-    return wire::FromGrpcStatus(stream_->Finish());
+    return Finish();
   }
   // Reads until `version` is there.
   absl::Status Follow(Version version) {
@@ -92,9 +90,21 @@ class Watcher {
   const Membership::Ptr& membership() const { return membership_; }
 
  private:
+  // Reads what is left and how the stream ended; once, which is all that gRPC allows.
+  absl::Status Finish() {
+    if (!finished_) {
+      v1::WatchMembershipResponse rest;
+      while (stream_->Read(&rest)) {
+      }
+      finished_ = wire::FromGrpcStatus(stream_->Finish());
+    }
+    return *finished_;
+  }
+
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WatchMembershipRequest, v1::WatchMembershipResponse>>
       stream_;
+  std::optional<absl::Status> finished_;
   Membership::Ptr membership_;
 };
 
