@@ -127,6 +127,10 @@ bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient) {
   });
 }
 
+bool IsUndoTriedAgain(const MigrationRecord& record) {
+  return record.waves_committed < record.preview.waves || record.attempt < kMaxUndoAttempts;
+}
+
 Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {
   std::vector<NodeId> late;
   for (const NodeId& recipient : RecipientsOf(HandoverFlows(record))) {

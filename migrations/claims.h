@@ -64,6 +64,13 @@ std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const 
 // the wave then counts for nothing. Known from the record alone, so it outlives a restart.
 bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient);
 
+// Whether an undo that does not work now is tried again without being asked for. What is committed
+// in part is neither here nor there, and is undone until it works. A migration that is complete may
+// stay: each attempt makes writes wait, so that there are kMaxUndoAttempts of them. A present owner
+// that lost its memory (and with it the dirty set) after it closed needs the second.
+constexpr uint32_t kMaxUndoAttempts = 3;
+bool IsUndoTriedAgain(const MigrationRecord& record);
+
 // Every recipient of the hand-over has answered to its present terms.
 Claim RecipientsReady(const MigrationRecord& record, const Reports& reports);
 

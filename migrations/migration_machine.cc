@@ -279,6 +279,7 @@ void MigrationMachine::ApplyCommand(OperatorCommand command, const MachineView& 
     case OperatorCommand::kUndo:
       if (draft_.undo_requested) return;
       draft_.undo_requested = true;
+      draft_.attempt = 0;
       draft_.failure = "undone by an operator";
       break;
   }
@@ -565,7 +566,7 @@ std::optional<PersistCommand> MigrationMachine::DecideSoaking(const MachineView&
 
 std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineView& view) {
   if (std::string failure = FailureAmong(NodesOf(HandoverFlows(record_))); !failure.empty()) {
-    return Take(Step::kAbandonUndo, kNoEvidence, "the undo failed: " + failure, view);
+    return AbandonUndo(failure, view);
   }
   if (auto commit = HandOver(Step::kCommitUndo, view)) return commit;
   const Instant deadline = fence_since_ + FenceTimeout(view);
@@ -575,11 +576,23 @@ std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineV
   }
   const Claim closed = DonorsClosed(record_, reports_);
   const Claim ready = RecipientsReady(record_, reports_);
+  return AbandonUndo(fmt::format("{} within {}, the fence timeout",
+                                 closed.holds ? ready.missing : closed.missing,
+                                 absl::FormatDuration(FenceTimeout(view))),
+                     view);
+}
+
+std::optional<PersistCommand> MigrationMachine::AbandonUndo(const std::string& reason,
+                                                            const MachineView& view) {
+  const std::string next =
+      IsUndoTriedAgain(record_)
+          ? fmt::format("attempt {} comes in {}", record_.attempt + 1,
+                        absl::FormatDuration(FenceTimeout(view)))
+          : fmt::format("that was attempt {}, the last: undo it again, or it stays when it has "
+                        "soaked",
+                        record_.attempt);
   return Take(Step::kAbandonUndo, kNoEvidence,
-              fmt::format("the undo failed: {} within {}, the fence timeout",
-                          closed.holds ? ready.missing : closed.missing,
-                          absl::FormatDuration(FenceTimeout(view))),
-              view);
+              fmt::format("the undo failed: {}; {}", reason, next), view);
 }
 
 // Why the transfer of what is left has to begin afresh; empty when it need not. Remembers which

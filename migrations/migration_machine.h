@@ -132,6 +132,7 @@ class MigrationMachine {
   std::optional<PersistCommand> DecideNextWave(const MachineView& view);
   std::optional<PersistCommand> DecideSoaking(const MachineView& view);
   std::optional<PersistCommand> DecideUndoFencing(const MachineView& view);
+  std::optional<PersistCommand> AbandonUndo(const std::string& reason, const MachineView& view);
 
   std::optional<PersistCommand> Take(Step step, uint32_t evidence, std::string note,
                                      const MachineView& view);

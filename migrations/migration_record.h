@@ -46,7 +46,7 @@ struct MigrationRecord {
   uint32_t waves_committed = 0;
   Epoch wave_epoch;  // reserved for the wave (or the undo) that is fencing
   Id128 nonce;       // of the present transfer attempt
-  uint32_t attempt = 0;
+  uint32_t attempt = 0;  // of the transfer; of the undo since it was last asked for
   bool paused = false;
   bool awaiting_promotion = false;
   bool promoted = false;         // approved; asked for once, so it must survive a crash

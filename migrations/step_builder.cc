@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "migrations/claims.h"
 #include "migrations/handover.h"
 
 namespace warmring {
@@ -141,9 +142,7 @@ void FillAbandonUndo(const MigrationRecord& record, const MachineView& view,
                      PersistCommand& command) {
   ReserveEpoch(view, command);
   command.update = KeepCommittedUpdate(record, command.next.wave_epoch);
-  // A migration that is committed in part can only be undone. One that is complete may stay.
-  const bool complete = record.waves_committed == record.preview.waves;
-  command.next.undo_requested = !complete;
+  command.next.undo_requested = IsUndoTriedAgain(record);
   command.next.abort_requested = false;
 }
 
@@ -195,6 +194,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
     case Step::kFenceUndo:
       FillFence(view, command);
       next.nonce = view.fresh_nonce;
+      ++next.attempt;
       return;
     case Step::kCommitUndo:
       command.update = WithdrawUpdate(record, GiveToRecipients(record));

@@ -215,6 +215,7 @@ void RunningServer::Shutdown(absl::Duration grace) {
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::milliseconds(absl::ToInt64Milliseconds(grace)));
     server_->Wait();
+    owner_service_->Stop();
     server_.reset();
   }
   // Nothing calls in any more; what is on the strands ends before the objects do.

@@ -55,7 +55,7 @@ class GateTest : public ::testing::Test {
   ~GateTest() override {
     server_->Shutdown();
     server_->Wait();
-    server_.reset();
+    owner_service_->Stop();
   }
 
   // Begins the call with an empty message and reads how it ends.

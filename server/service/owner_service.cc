@@ -379,19 +379,7 @@ class OwnerService::Implementation {
     shared_.runtimes = runtimes;
   }
 
-  ~Implementation() {
-    if (shared_.queue == nullptr) return;
-    {
-      const std::lock_guard<std::shared_mutex> lock(shared_.open_mutex);
-      shared_.open = false;
-    }
-    shared_.queue->Shutdown();
-    if (thread_.joinable()) {
-      thread_.join();
-    } else {
-      Serve();
-    }
-  }
+  ~Implementation() { Stop(); }
 
   void Register(grpc::ServerBuilder& builder) {
     builder.RegisterService(&shared_.service);
@@ -400,6 +388,21 @@ class OwnerService::Implementation {
       std::make_shared<Call>(&shared_)->Request();
       thread_ = std::thread([this] { Serve(); });
     }));
+  }
+
+  void Stop() {
+    if (shared_.queue == nullptr) return;
+    {
+      const std::lock_guard<std::shared_mutex> lock(shared_.open_mutex);
+      if (!shared_.open) return;
+      shared_.open = false;
+    }
+    shared_.queue->Shutdown();
+    if (thread_.joinable()) {
+      thread_.join();
+    } else {
+      Serve();
+    }
   }
 
   void EndStreams() {
@@ -428,5 +431,6 @@ OwnerService::~OwnerService() = default;
 
 void OwnerService::Register(grpc::ServerBuilder& builder) { implementation_->Register(builder); }
 void OwnerService::EndStreams() { implementation_->EndStreams(); }
+void OwnerService::Stop() { implementation_->Stop(); }
 
 }  // namespace warmring

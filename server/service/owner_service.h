@@ -18,13 +18,16 @@ class OwnerService {
  public:
   // Both must outlive the service.
   OwnerService(const Gate* gate, KeyspaceRuntimes* runtimes);
-  // Waits for the streams. REQUIRES: the server, if it was started, has been shut down.
+  // REQUIRES: if the server was started, Stop was called.
   ~OwnerService();
 
   // Takes calls as soon as the server that is built with it has started.
   void Register(grpc::ServerBuilder& builder);
   // Ends every stream with UNAVAILABLE, also those that come later; before the server shuts down.
   void EndStreams();
+  // Takes everything out of the completion queue, which uses the server for that. Call it after the
+  // server was shut down and before it is destroyed; again is harmless.
+  void Stop();
 
  private:
   class Implementation;
