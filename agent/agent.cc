@@ -92,6 +92,7 @@ class WiredAgent : public Agent {
     watch.endpoints = options_.servers;
     watch.keyspace = options_.keyspace;
     watch.client_name = fmt::format("agent of {}", options_.node);
+    watch.observer = true;
     ASSIGN_OR_RETURN(
         watch_, MembershipWatch::Start(std::move(watch), [this](const Membership::Ptr& membership) {
           link_->OnMembership(membership);

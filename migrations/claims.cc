@@ -128,7 +128,7 @@ bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient) {
 }
 
 bool IsUndoTriedAgain(const MigrationRecord& record) {
-  return record.waves_committed < record.preview.waves || record.attempt < kMaxUndoAttempts;
+  return record.waves_committed < record.preview.waves || record.attempt + 1 < kMaxUndoAttempts;
 }
 
 Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {

@@ -576,23 +576,24 @@ std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineV
   }
   const Claim closed = DonorsClosed(record_, reports_);
   const Claim ready = RecipientsReady(record_, reports_);
-  return AbandonUndo(fmt::format("{} within {}, the fence timeout",
-                                 closed.holds ? ready.missing : closed.missing,
-                                 absl::FormatDuration(FenceTimeout(view))),
-                     view);
+  return AbandonUndo(
+      fmt::format("{} within {}, the fence timeout", closed.holds ? ready.missing : closed.missing,
+                  absl::FormatDuration(FenceTimeout(view))),
+      view);
 }
 
 std::optional<PersistCommand> MigrationMachine::AbandonUndo(const std::string& reason,
                                                             const MachineView& view) {
   const std::string next =
       IsUndoTriedAgain(record_)
-          ? fmt::format("attempt {} comes in {}", record_.attempt + 1,
+          ? fmt::format("attempt {} comes in {}", record_.attempt + 2,
                         absl::FormatDuration(FenceTimeout(view)))
-          : fmt::format("that was attempt {}, the last: undo it again, or it stays when it has "
-                        "soaked",
-                        record_.attempt);
-  return Take(Step::kAbandonUndo, kNoEvidence,
-              fmt::format("the undo failed: {}; {}", reason, next), view);
+          : fmt::format(
+                "that was attempt {}, the last: undo it again, or it stays when it has "
+                "soaked",
+                record_.attempt + 1);
+  return Take(Step::kAbandonUndo, kNoEvidence, fmt::format("the undo failed: {}; {}", reason, next),
+              view);
 }
 
 // Why the transfer of what is left has to begin afresh; empty when it need not. Remembers which

@@ -44,8 +44,8 @@ struct MigrationRecord {
   Stage stage = Stage::kPlanned;
   uint32_t wave = 0;  // kFencing: being committed; kCommitted: last committed
   uint32_t waves_committed = 0;
-  Epoch wave_epoch;  // reserved for the wave (or the undo) that is fencing
-  Id128 nonce;       // of the present transfer attempt
+  Epoch wave_epoch;      // reserved for the wave (or the undo) that is fencing
+  Id128 nonce;           // of the present transfer attempt
   uint32_t attempt = 0;  // of the transfer; of the undo since it was last asked for
   bool paused = false;
   bool awaiting_promotion = false;

@@ -143,6 +143,7 @@ void FillAbandonUndo(const MigrationRecord& record, const MachineView& view,
   ReserveEpoch(view, command);
   command.update = KeepCommittedUpdate(record, command.next.wave_epoch);
   command.next.undo_requested = IsUndoTriedAgain(record);
+  ++command.next.attempt;
   command.next.abort_requested = false;
 }
 
@@ -194,7 +195,6 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
     case Step::kFenceUndo:
       FillFence(view, command);
       next.nonce = view.fresh_nonce;
-      ++next.attempt;
       return;
     case Step::kCommitUndo:
       command.update = WithdrawUpdate(record, GiveToRecipients(record));

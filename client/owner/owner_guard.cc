@@ -22,6 +22,7 @@ class OwnerGuardImpl final : public OwnerGuard {
     watch.endpoints = options.endpoints;
     watch.keyspace = options.keyspace;
     watch.client_name = "owner " + options.node;
+    watch.observer = true;
     ASSIGN_OR_RETURN(watch_, MembershipWatch::Start(watch, [this](const Membership::Ptr& value) {
                        core_.OnMembership(value);
                      }));

@@ -285,7 +285,9 @@ absl::StatusOr<std::unique_ptr<MembershipWatch>> StartWatch(MembershipWatchOptio
 absl::StatusOr<std::unique_ptr<MembershipWatch>> MembershipWatch::Start(
     MembershipWatchOptions options, Listener listener) {
   WatchSeams seams;
-  seams.transport = MakeGrpcWatchTransport(options.keyspace, options.client_name);
+  seams.transport = MakeGrpcWatchTransport({.keyspace = options.keyspace,
+                                            .client_name = options.client_name,
+                                            .observer = options.observer});
   seams.decode = ProtoSnapshotDecoder();
   seams.seed = RandomSeed();
   return StartWatch(std::move(options), std::move(listener), std::move(seams));

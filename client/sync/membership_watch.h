@@ -19,6 +19,8 @@ struct MembershipWatchOptions {
   std::vector<std::string> endpoints;  // host:port of servers; tried in turn
   KeyspaceId keyspace;
   std::string client_name;
+  // Never reads the origin: has no part in the fill budget, and is not counted by Watchers().
+  bool observer = false;
   // Last-known-good file: written atomically at each new version, read at start
   // so that a client can route while every server is down. Empty: none.
   std::string cache_file;

@@ -36,10 +36,8 @@ WatchMessage FromProto(const v1::WatchMembershipResponse& response) {
 
 class GrpcWatchStream final : public WatchStream {
  public:
-  GrpcWatchStream(const std::string& endpoint, KeyspaceId keyspace, std::string client_name)
-      : stub_(v1::WatchService::NewStub(MakeChannel(endpoint))),
-        keyspace_(std::move(keyspace)),
-        client_name_(std::move(client_name)) {}
+  GrpcWatchStream(const std::string& endpoint, WatchSubject subject)
+      : stub_(v1::WatchService::NewStub(MakeChannel(endpoint))), subject_(std::move(subject)) {}
 
   // The start of a synchronous stream waits for the connection; what goes wrong
   // there shows in the first read.
@@ -52,15 +50,16 @@ class GrpcWatchStream final : public WatchStream {
     v1::WatchMembershipRequest proto;
     if (const auto* subscribe = std::get_if<WatchSubscribe>(&request)) {
       v1::Subscribe* out = proto.mutable_subscribe();
-      out->set_keyspace(keyspace_);
-      out->set_client_name(client_name_);
+      out->set_keyspace(subject_.keyspace);
+      out->set_client_name(subject_.client_name);
+      out->set_observer(subject_.observer);
       if (subscribe->version.value != 0) {
         out->set_history(subscribe->history.ToString());
         out->set_version(subscribe->version.value);
       }
     } else {
       v1::Acknowledge* out = proto.mutable_acknowledge();
-      out->set_keyspace(keyspace_);
+      out->set_keyspace(subject_.keyspace);
       out->set_version(std::get<WatchAcknowledge>(request).version.value);
     }
     return stream_->Write(proto);
@@ -70,7 +69,7 @@ class GrpcWatchStream final : public WatchStream {
     v1::WatchMembershipResponse response;
     while (stream_->Read(&response)) {
       // Progress of the stream as a whole names no keyspace.
-      if (response.keyspace() == keyspace_ || response.keyspace().empty()) {
+      if (response.keyspace() == subject_.keyspace || response.keyspace().empty()) {
         return FromProto(response);
       }
     }
@@ -83,8 +82,7 @@ class GrpcWatchStream final : public WatchStream {
 
  private:
   const std::unique_ptr<v1::WatchService::Stub> stub_;
-  const KeyspaceId keyspace_;
-  const std::string client_name_;
+  const WatchSubject subject_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WatchMembershipRequest, v1::WatchMembershipResponse>>
       stream_;
@@ -92,22 +90,19 @@ class GrpcWatchStream final : public WatchStream {
 
 class GrpcWatchTransport final : public WatchTransport {
  public:
-  GrpcWatchTransport(KeyspaceId keyspace, std::string client_name)
-      : keyspace_(std::move(keyspace)), client_name_(std::move(client_name)) {}
+  explicit GrpcWatchTransport(WatchSubject subject) : subject_(std::move(subject)) {}
   std::unique_ptr<WatchStream> Open(const std::string& endpoint) override {
-    return std::make_unique<GrpcWatchStream>(endpoint, keyspace_, client_name_);
+    return std::make_unique<GrpcWatchStream>(endpoint, subject_);
   }
 
  private:
-  const KeyspaceId keyspace_;
-  const std::string client_name_;
+  const WatchSubject subject_;
 };
 
 }  // namespace
 
-std::unique_ptr<WatchTransport> MakeGrpcWatchTransport(KeyspaceId keyspace,
-                                                       std::string client_name) {
-  return std::make_unique<GrpcWatchTransport>(std::move(keyspace), std::move(client_name));
+std::unique_ptr<WatchTransport> MakeGrpcWatchTransport(WatchSubject subject) {
+  return std::make_unique<GrpcWatchTransport>(std::move(subject));
 }
 
 SnapshotDecoder ProtoSnapshotDecoder() {

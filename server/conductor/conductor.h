@@ -114,7 +114,6 @@ class Conductor final : public OwnerEvents {
                    const CommitResult& result);
   std::vector<PendingCommand> TakePending();
   void CommitAlone(std::vector<PendingCommand> commands);
-  void SendTasks(const Decision& decision, const std::string& failpoint);
   void Remember();
   void Tell(const MigrationSnapshotPtr& snapshot);
   absl::Status CheckSubmission(const Submission& submission) const;

@@ -11,8 +11,7 @@ namespace warmring {
 namespace {
 
 Sessions::Environment SessionsOf(const KeyspaceRuntime::Environment& environment,
-                                 const Keyspace* keyspace, Executor* strand,
-                                 Conductor* conductor) {
+                                 const Keyspace* keyspace, Executor* strand, Conductor* conductor) {
   Sessions::Environment sessions;
   sessions.clock = environment.clock;
   sessions.strand = strand;

@@ -21,9 +21,10 @@ absl::StatusOr<std::string> ReadPlan(Store& store, const KeyspaceId& keyspace,
     ASSIGN_OR_RETURN(std::optional<std::string> text,
                      store.Get(schema::PlanPageKey(keyspace, id, page)));
     if (!text) {
-      return absl::DataLossError(fmt::format("migration '{}': page {} of its plan is missing: "
-                                             "restore the store from a copy",
-                                             id, page));
+      return absl::DataLossError(
+          fmt::format("migration '{}': page {} of its plan is missing: "
+                      "restore the store from a copy",
+                      id, page));
     }
     plan += *text;
   }

@@ -157,9 +157,8 @@ grpc::ServerUnaryReactor* MigrationService::SubmitMigration(
   KeyspaceRuntime* runtime = *found;
   v1::SubmitMigrationRequest body = *request;
   body.clear_request_id();
-  RequestLog::Request row =
-      RequestLog::Describe(*caller, method, keyspace,
-                           request->validate_only() ? "" : request->request_id(), body);
+  RequestLog::Request row = RequestLog::Describe(
+      *caller, method, keyspace, request->validate_only() ? "" : request->request_id(), body);
   row.mutation.reason = request->plan().reason();
   Conductor::Submission submission;
   submission.plan = *std::move(plan);
@@ -277,8 +276,8 @@ grpc::ServerUnaryReactor* MigrationService::Command(grpc::CallbackServerContext*
   KeyspaceRuntime* runtime = *found;
   Request body = *request;
   body.clear_request_id();
-  RequestLog::Request row = RequestLog::Describe(*caller, full_method, request->keyspace(),
-                                                 request->request_id(), body);
+  RequestLog::Request row =
+      RequestLog::Describe(*caller, full_method, request->keyspace(), request->request_id(), body);
   if constexpr (requires { request->reason(); }) {
     if (absl::Status bad = CheckReason(request->reason()); !bad.ok()) return Refuse(context, bad);
     row.mutation.reason = request->reason();
@@ -290,14 +289,16 @@ grpc::ServerUnaryReactor* MigrationService::Command(grpc::CallbackServerContext*
     }
     reactor->Finish(wire::ToGrpcStatus(migration.status()));
   };
-  env_.requests->LookUp(
-      row, &runtime->strand(),
-      [requests = env_.requests, runtime, row, id = request->migration(), command, reactor,
-       answer](const absl::StatusOr<RequestLog::Earlier>& earlier) {
-        if (!earlier.ok()) return reactor->Finish(wire::ToGrpcStatus(earlier.status()));
-        if (*earlier) return answer(runtime->conductor().Find((*earlier)->migration));
-        runtime->conductor().Command(id, command, requests->Rows(row, id), answer);
-      });
+  env_.requests->LookUp(row, &runtime->strand(),
+                        [requests = env_.requests, runtime, row, id = request->migration(), command,
+                         reactor, answer](const absl::StatusOr<RequestLog::Earlier>& earlier) {
+                          if (!earlier.ok())
+                            return reactor->Finish(wire::ToGrpcStatus(earlier.status()));
+                          if (*earlier)
+                            return answer(runtime->conductor().Find((*earlier)->migration));
+                          runtime->conductor().Command(id, command, requests->Rows(row, id),
+                                                       answer);
+                        });
   return reactor;
 }
 

@@ -182,7 +182,7 @@ absl::Status Stream::Handle(const v1::WatchMembershipRequest& request) {
       const absl::Status allowed = gate_->Enter(*context_, kMethod, subscribe.keyspace()).status();
       if (allowed.ok()) {
         subscriber_->Subscribe(subscribe.keyspace(), subscribe.history(),
-                               Version(subscribe.version()));
+                               Version(subscribe.version()), subscribe.observer());
       } else {
         subscriber_->Refuse(subscribe.keyspace(), allowed);
       }

@@ -25,7 +25,7 @@ void WatchSubscriber::End() {
 }
 
 void WatchSubscriber::Subscribe(const std::string& keyspace, const std::string& history,
-                                Version version) {
+                                Version version, bool observer) {
   const std::shared_ptr<WatchTopic> topic = hub_->Find(keyspace);
   if (topic == nullptr) {
     Refuse(keyspace,
@@ -48,7 +48,7 @@ void WatchSubscriber::Subscribe(const std::string& keyspace, const std::string& 
   subscription.topic = topic;
   subscription.cursor = version;
   subscription.snapshot_due = version.value == 0 || history != topic->History();
-  topic->Add(shared_from_this());
+  topic->Add(shared_from_this(), observer);
 }
 
 void WatchSubscriber::Refuse(const std::string& keyspace, const absl::Status& why) {

@@ -45,9 +45,10 @@ class WatchSubscriber : public std::enable_shared_from_this<WatchSubscriber> {
   WatchSubscriber(const WatchSubscriber&) = delete;
   WatchSubscriber& operator=(const WatchSubscriber&) = delete;
 
-  // Begins, or begins again. `history` is empty when the client has nothing. An unknown keyspace is
-  // answered by a message.
-  void Subscribe(const std::string& keyspace, const std::string& history, Version version);
+  // Begins, or begins again. `history` is empty when the client has nothing. An observer does not
+  // count as a watcher. An unknown keyspace is answered by a message.
+  void Subscribe(const std::string& keyspace, const std::string& history, Version version,
+                 bool observer);
   // Ends a subscription with a message that says why.
   void Refuse(const std::string& keyspace, const absl::Status& why);
   void Acknowledge(const std::string& keyspace, Version version);

@@ -85,7 +85,7 @@ std::string History() { return First("sessions")->history().ToString(); }
 
 TEST_F(WatchHubTest, ANewWatcherGetsASnapshotThenDeltas) {
   Stream stream = Attach();
-  stream.subscriber->Subscribe("sessions", "", Version(0));
+  stream.subscriber->Subscribe("sessions", "", Version(0), false);
   auto sent = stream.Drain();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].keyspace(), "sessions");
@@ -109,13 +109,13 @@ TEST_F(WatchHubTest, ANewWatcherGetsASnapshotThenDeltas) {
 TEST_F(WatchHubTest, AWatcherResumesFromItsVersion) {
   for (int i = 0; i < 5; ++i) Grow();
   Stream stream = Attach();
-  stream.subscriber->Subscribe("sessions", History(), Version(4));
+  stream.subscriber->Subscribe("sessions", History(), Version(4), false);
   auto sent = stream.Drain();
   ASSERT_EQ(sent.size(), 3u);
   EXPECT_EQ(sent[0].delta().from_version(), 4u);
   EXPECT_EQ(sent[1].delta().to_version(), 6u);
   EXPECT_EQ(sent[2].progress().version(), 6u);
-  stream.subscriber->Subscribe("sessions", History(), Version(6));
+  stream.subscriber->Subscribe("sessions", History(), Version(6), false);
   sent = stream.Drain();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_TRUE(sent[0].has_progress());
@@ -138,7 +138,7 @@ TEST_F(WatchHubTest, WhatCannotBeResumedGetsASnapshot) {
                {"", Version(6), true},
                {"nonsense", Version(6), true}};
   for (const auto& one : cases) {
-    stream.subscriber->Subscribe("sessions", one.history, one.version);
+    stream.subscriber->Subscribe("sessions", one.history, one.version, false);
     EXPECT_EQ(stream.Drain()[0].has_snapshot(), one.snapshot) << one.version.value;
   }
 }
@@ -148,7 +148,7 @@ TEST_F(WatchHubTest, DeltasOfBeforeTheRestartAreKept) {
   const Delta delta = Grow();
   hub_->Open(head_, {delta});
   Stream stream = Attach();
-  stream.subscriber->Subscribe("sessions", History(), old->version());
+  stream.subscriber->Subscribe("sessions", History(), old->version(), false);
   EXPECT_EQ(stream.Drain()[0].delta().to_version(), 2u);
 }
 
@@ -157,7 +157,7 @@ TEST_F(WatchHubTest, AReaderThatDoesNotAcknowledgeIsWaitedFor) {
   limits.unacknowledged_bytes = 1;
   UseLimits(limits);
   Stream stream = Attach();
-  stream.subscriber->Subscribe("sessions", "", Version(0));
+  stream.subscriber->Subscribe("sessions", "", Version(0), false);
   ASSERT_EQ(stream.Drain().size(), 1u);
   Grow();
   Grow();
@@ -176,7 +176,7 @@ TEST_F(WatchHubTest, ALargeSnapshotComesInChunksAndIsFinished) {
   UseLimits(limits);
   hub_->Open(First("large", 20), {});
   Stream stream = Attach();
-  stream.subscriber->Subscribe("large", "", Version(0));
+  stream.subscriber->Subscribe("large", "", Version(0), false);
   std::string bytes;
   const auto sent = stream.Drain();
   ASSERT_GT(sent.size(), 1u);
@@ -194,7 +194,7 @@ TEST_F(WatchHubTest, ALargeSnapshotComesInChunksAndIsFinished) {
 TEST_F(WatchHubTest, IdleWatchersHearProgressAndTheirNumber) {
   hub_->Start();
   Stream stream = Attach();
-  stream.subscriber->Subscribe("sessions", "", Version(0));
+  stream.subscriber->Subscribe("sessions", "", Version(0), false);
   stream.Drain();
   executor_.Advance(absl::Milliseconds(1500));
   EXPECT_TRUE(stream.Drain().empty());
@@ -206,8 +206,11 @@ TEST_F(WatchHubTest, IdleWatchersHearProgressAndTheirNumber) {
 
   {
     Stream second = Attach();
-    second.subscriber->Subscribe("sessions", "", Version(0));
-    second.subscriber->Subscribe("sessions", "", Version(0));
+    second.subscriber->Subscribe("sessions", "", Version(0), false);
+    second.subscriber->Subscribe("sessions", "", Version(0), false);
+    EXPECT_EQ(hub_->Watchers("sessions"), 2u);
+    Stream owner = Attach();
+    owner.subscriber->Subscribe("sessions", "", Version(0), true);
     EXPECT_EQ(hub_->Watchers("sessions"), 2u);
     *stream.wakes = 0;
     executor_.Advance(absl::Milliseconds(750));
@@ -221,8 +224,8 @@ TEST_F(WatchHubTest, IdleWatchersHearProgressAndTheirNumber) {
 
 TEST_F(WatchHubTest, AnUnknownKeyspaceEndsOneSubscriptionAndNotTheStream) {
   Stream stream = Attach();
-  stream.subscriber->Subscribe("nope", "", Version(0));
-  stream.subscriber->Subscribe("sessions", "", Version(0));
+  stream.subscriber->Subscribe("nope", "", Version(0), false);
+  stream.subscriber->Subscribe("sessions", "", Version(0), false);
   auto sent = stream.Drain();
   ASSERT_EQ(sent.size(), 3u);
   EXPECT_EQ(sent[0].keyspace(), "nope");
@@ -239,8 +242,8 @@ TEST_F(WatchHubTest, AnUnknownKeyspaceEndsOneSubscriptionAndNotTheStream) {
 TEST_F(WatchHubTest, KeyspacesOfAStreamTakeTurns) {
   hub_->Open(First("b"), {});
   Stream stream = Attach();
-  stream.subscriber->Subscribe("sessions", "", Version(0));
-  stream.subscriber->Subscribe("b", "", Version(0));
+  stream.subscriber->Subscribe("sessions", "", Version(0), false);
+  stream.subscriber->Subscribe("b", "", Version(0), false);
   const auto sent = stream.Drain();
   ASSERT_EQ(sent.size(), 4u);
   EXPECT_NE(sent[0].keyspace(), sent[1].keyspace());
@@ -254,9 +257,9 @@ TEST_F(WatchHubTest, StreamsAreLimited) {
   hub_->Open(First("b"), {});
   Stream stream = Attach();
   EXPECT_THAT(hub_->Attach([] {}), StatusIs(absl::StatusCode::kResourceExhausted, "1 watch"));
-  stream.subscriber->Subscribe("sessions", "", Version(0));
+  stream.subscriber->Subscribe("sessions", "", Version(0), false);
   stream.Drain();
-  stream.subscriber->Subscribe("b", "", Version(0));
+  stream.subscriber->Subscribe("b", "", Version(0), false);
   EXPECT_EQ(stream.Drain()[0].error().reason(), "LIMIT_EXCEEDED");
   stream.subscriber->End();
   EXPECT_OK(hub_->Attach([] {}));

@@ -1,5 +1,6 @@
 #include "server/watch/watch_topic.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace warmring {
@@ -52,26 +53,28 @@ WatchTopic::Snapshot WatchTopic::TakeSnapshot() {
   return *snapshot_;
 }
 
-void WatchTopic::Add(std::shared_ptr<WatchSubscriber> subscriber) {
+void WatchTopic::Add(const std::shared_ptr<WatchSubscriber>& subscriber, bool observer) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  watchers_[subscriber.get()] = subscriber;
+  listeners_[subscriber.get()] = {subscriber, observer};
 }
 
 void WatchTopic::Remove(WatchSubscriber* subscriber) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  watchers_.erase(subscriber);
+  listeners_.erase(subscriber);
 }
 
 uint32_t WatchTopic::Watchers() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<uint32_t>(watchers_.size());
+  return static_cast<uint32_t>(
+      std::count_if(listeners_.begin(), listeners_.end(),
+                    [](const auto& entry) { return !entry.second.observer; }));
 }
 
 std::vector<std::shared_ptr<WatchSubscriber>> WatchTopic::Subscribers() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::shared_ptr<WatchSubscriber>> all;
-  for (const auto& [key, weak] : watchers_) {
-    if (std::shared_ptr<WatchSubscriber> subscriber = weak.lock()) {
+  for (const auto& [key, listener] : listeners_) {
+    if (std::shared_ptr<WatchSubscriber> subscriber = listener.subscriber.lock()) {
       all.push_back(std::move(subscriber));
     }
   }

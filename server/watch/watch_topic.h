@@ -44,11 +44,11 @@ class WatchTopic {
   };
   Snapshot TakeSnapshot();
 
-  // A stream counts once, however often it subscribes.
-  void Add(std::shared_ptr<WatchSubscriber> subscriber);
+  // A stream counts once, however often it subscribes, and an observer's not at all.
+  void Add(const std::shared_ptr<WatchSubscriber>& subscriber, bool observer);
   void Remove(WatchSubscriber* subscriber);
   uint32_t Watchers() const;
-  // Those that have not ended.
+  // Those that have not ended, observers included.
   std::vector<std::shared_ptr<WatchSubscriber>> Subscribers() const;
 
  private:
@@ -56,6 +56,11 @@ class WatchTopic {
     Version from;
     Version to;
     WatchMessage message;
+  };
+
+  struct Listener {
+    std::weak_ptr<WatchSubscriber> subscriber;
+    bool observer = false;
   };
 
   const std::string keyspace_;
@@ -66,7 +71,7 @@ class WatchTopic {
   std::deque<Kept> deltas_;           // consecutive, ascending
   size_t bytes_ = 0;                  // of deltas_
   std::optional<Snapshot> snapshot_;  // of head_
-  std::map<WatchSubscriber*, std::weak_ptr<WatchSubscriber>> watchers_;
+  std::map<WatchSubscriber*, Listener> listeners_;
 };
 
 }  // namespace warmring

@@ -64,6 +64,14 @@ class ClientWatchTest : public testing::Test {
     v1::CreateKeyspaceResponse response;
     ASSERT_OK(wire::FromGrpcStatus(Keyspaces()->CreateKeyspace(&context, request, &response)));
   }
+  uint32_t Watchers() {
+    v1::GetKeyspaceRequest request;
+    request.set_keyspace(kKeyspace);
+    grpc::ClientContext context;
+    v1::GetKeyspaceResponse response;
+    EXPECT_OK(wire::FromGrpcStatus(Keyspaces()->GetKeyspace(&context, request, &response)));
+    return response.keyspace().watchers();
+  }
   // Adds node b; gives the migration's id.
   std::string AddNodeB() {
     v1::SubmitMigrationRequest request;
@@ -143,6 +151,8 @@ TEST_F(ClientWatchTest, AnOwnerHoldsItsLeaseAcrossARestartOfTheServer) {
   ASSERT_OK_AND_ASSIGN(const auto owner, StartOwner("a"));
   ASSERT_OK(WaitFor("a lease", kDefaultWait, [&] { return owner->HasLease(); }));
   ASSERT_OK_AND_ASSIGN(const auto client, Client::Connect(options_));
+  // The owner follows the membership as well, and reads nothing from the origin.
+  EXPECT_EQ(Watchers(), 1u);
   const std::string word = client->router().Locate("k")->EpochWord();
   {
     ASSERT_OK_AND_ASSIGN(WriteGuard guard, owner->Begin("k", word));
