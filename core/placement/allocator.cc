@@ -1,45 +1,18 @@
 #include "core/placement/allocator.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <queue>
-#include <string_view>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/hashing/key_hash.h"
+#include "core/placement/member.h"
+#include "core/placement/ring_allocator.h"
 
 namespace warmring {
 namespace {
-
-constexpr uint32_t kNobody = UINT32_MAX;
-
-// A node that takes part, with what its order depends on.
-struct Member {
-  const Node* node = nullptr;
-  uint64_t order = 0;
-  auto Key() const { return std::tuple<uint64_t, std::string_view>(order, node->id); }
-};
-
-Member MemberOf(const Node& node) { return {&node, NodeOrderKey(node.id)}; }
-
-// (from, to) as members -> ranges; turned into the sorted moves of a Reallocation.
-using Flows = std::map<std::pair<uint32_t, uint32_t>, std::vector<HashRange>>;
-
-std::vector<RangeMove> MovesOf(const Flows& flows, const std::vector<Member>& members) {
-  std::vector<RangeMove> moves;
-  for (const auto& [pair, ranges] : flows) {
-    moves.push_back(
-        {members[pair.first].node->id, members[pair.second].node->id, HashRangeSet(ranges)});
-  }
-  std::sort(moves.begin(), moves.end(), [](const RangeMove& a, const RangeMove& b) {
-    return std::tie(a.from, a.to) < std::tie(b.from, b.to);
-  });
-  return moves;
-}
 
 struct Seat {
   Member member;
@@ -220,158 +193,6 @@ Reallocation ReallocateDirectory(const Membership& base, const std::vector<Membe
   return {{}, MovesOf(flows, members)};
 }
 
-struct Token {
-  HashPoint at = 0;
-  uint32_t member = 0;
-};
-
-// Derived tokens of `members[first...]`, sorted; of equal ones only the winner.
-std::vector<Token> TokensOfMembers(const KeyspaceSpec& spec, const std::vector<Member>& members,
-                                   size_t first) {
-  std::vector<Token> tokens;
-  for (size_t m = first; m < members.size(); ++m) {
-    const Node& node = *members[m].node;
-    const uint32_t count = TokensOf(spec, node);
-    for (uint32_t i = 0; i < count; ++i) {
-      tokens.push_back({DeriveToken(node.HashName(), i), static_cast<uint32_t>(m)});
-    }
-  }
-  std::sort(tokens.begin(), tokens.end(), [&](const Token& a, const Token& b) {
-    return a.at != b.at ? a.at < b.at : members[a.member].Key() < members[b.member].Key();
-  });
-  tokens.erase(std::unique(tokens.begin(), tokens.end(),
-                           [](const Token& a, const Token& b) { return a.at == b.at; }),
-               tokens.end());
-  return tokens;
-}
-
-std::vector<OwnedRange> InitialRing(const KeyspaceSpec& spec, const std::vector<Member>& members,
-                                    Epoch epoch) {
-  std::vector<OwnedRange> ranges;
-  for (const Token& token : TokensOfMembers(spec, members, 0)) {
-    ranges.push_back({token.at, token.member, epoch});
-  }
-  return ranges;
-}
-
-// Owner of each range of `base` once the nodes that leave have left: the owner of the next range
-// clockwise that stays, or nobody when all leave.
-std::vector<uint32_t> OwnersAfterRemoval(const Membership& base, const std::vector<bool>& stays) {
-  const std::vector<OwnedRange>& ranges = base.ranges();
-  std::vector<uint32_t> owners(ranges.size(), kNobody);
-  uint32_t next = kNobody;
-  // The second round knows what stays clockwise of the last range.
-  for (int round = 0; round < 2; ++round) {
-    for (size_t i = ranges.size(); i-- > 0;) {
-      if (stays[ranges[i].owner]) next = ranges[i].owner;
-      owners[i] = next;
-    }
-  }
-  return owners;
-}
-
-class RingReallocation {
- public:
-  RingReallocation(const Membership& base, const std::vector<Member>& members,
-                   const std::vector<bool>& stays)
-      : base_(base),
-        members_(members),
-        owners_(OwnersAfterRemoval(base, stays)),
-        own_tokens_(members.size()) {}
-
-  Reallocation Run() {
-    Cut();
-    for (size_t i = 0; i < cuts_.size(); ++i) {
-      if (cuts_[i].taker != kNobody) GiveArc(i);
-    }
-    return {std::move(splits_), MovesOf(FlowsOfCuts(), members_)};
-  }
-
- private:
-  // The end of a present range, or of the part of one that a new token cuts off.
-  struct CutPoint {
-    HashPoint end = 0;
-    size_t range = 0;          // of base
-    uint32_t taker = kNobody;  // whose token ends here
-    uint32_t target = kNobody;
-  };
-
-  // Whether `at` is one of the tokens that `member` derives.
-  bool IsTokenOf(uint32_t member, HashPoint at) {
-    std::vector<HashPoint>& tokens = own_tokens_[member];
-    if (tokens.empty()) {
-      const Node& node = *members_[member].node;
-      const uint32_t count = TokensOf(base_.spec(), node);
-      for (uint32_t i = 0; i < count; ++i) tokens.push_back(DeriveToken(node.HashName(), i));
-      std::sort(tokens.begin(), tokens.end());
-    }
-    return std::binary_search(tokens.begin(), tokens.end(), at);
-  }
-
-  // A token that collides with one of the present owner wins only when its node comes first.
-  bool LosesTie(const Token& token, size_t range) {
-    const uint32_t owner = owners_[range];
-    return base_.ranges()[range].end == token.at && owner != kNobody &&
-           members_[owner].Key() < members_[token.member].Key() && IsTokenOf(owner, token.at);
-  }
-
-  void Cut() {
-    const std::vector<OwnedRange>& ranges = base_.ranges();
-    size_t next = 0;
-    const auto copy_ranges_before = [&](HashPoint at) {
-      for (; next < ranges.size() && ranges[next].end < at; ++next) {
-        cuts_.push_back({ranges[next].end, next, kNobody, owners_[next]});
-      }
-    };
-    for (const Token& token : TokensOfMembers(base_.spec(), members_, base_.nodes().size())) {
-      const size_t range = base_.RangeIndexOf(token.at);
-      if (LosesTie(token, range)) continue;
-      copy_ranges_before(token.at);
-      cuts_.push_back({token.at, range, token.member, owners_[range]});
-      if (ranges[range].end == token.at) {
-        ++next;
-      } else {
-        splits_.push_back(token.at);
-      }
-    }
-    copy_ranges_before(UINT64_MAX);
-    if (next < ranges.size()) cuts_.push_back({ranges[next].end, next, kNobody, owners_[next]});
-  }
-
-  // The arc of the token at cuts_[i]: back to the previous token of anybody. An end between that is
-  // no token only divides a present owner's range in two.
-  void GiveArc(size_t i) {
-    const uint32_t taker = cuts_[i].taker;
-    const uint32_t owner = owners_[cuts_[i].range];
-    cuts_[i].target = taker;
-    for (size_t k = Before(i); k != i; k = Before(k)) {
-      CutPoint& cut = cuts_[k];
-      if (cut.taker != kNobody || owners_[cut.range] != owner) return;
-      if (owner != kNobody && IsTokenOf(owner, cut.end)) return;
-      cut.target = taker;
-    }
-  }
-
-  size_t Before(size_t i) const { return i == 0 ? cuts_.size() - 1 : i - 1; }
-
-  Flows FlowsOfCuts() const {
-    Flows flows;
-    for (size_t i = 0; i < cuts_.size(); ++i) {
-      const uint32_t from = base_.ranges()[cuts_[i].range].owner;
-      if (from == cuts_[i].target) continue;
-      flows[{from, cuts_[i].target}].push_back({cuts_[Before(i)].end, cuts_[i].end});
-    }
-    return flows;
-  }
-
-  const Membership& base_;
-  const std::vector<Member>& members_;
-  std::vector<uint32_t> owners_;  // per range of base, after removal
-  std::vector<std::vector<HashPoint>> own_tokens_;
-  std::vector<CutPoint> cuts_;  // sorted by end
-  std::vector<HashPoint> splits_;
-};
-
 }  // namespace
 
 uint32_t TokensOf(const KeyspaceSpec& spec, const Node& node) {
@@ -417,7 +238,7 @@ Reallocation Reallocate(const Membership& base, const std::vector<Node>& added,
   }
   switch (base.spec().placement) {
     case PlacementKind::kRing:
-      return RingReallocation(base, members, stays).Run();
+      return ReallocateRing(base, members, stays);
     case PlacementKind::kDirectory:
       return ReallocateDirectory(base, members, stays);
   }
