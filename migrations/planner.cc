@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
+#include "core/placement/yardstick.h"
 
 namespace warmring {
 namespace {
@@ -289,42 +289,6 @@ std::vector<NodeShare> SharesOf(const Membership& membership, const Changes& cha
   return sorted;
 }
 
-// What balanced ownership by weight must move at least: for one added node its weight's share.
-double IdealShare(const std::vector<Node>& before, const std::vector<Node>& after) {
-  std::map<NodeId, double> ideal;
-  const double weight_before = WeightOf(before);
-  const double weight_after = WeightOf(after);
-  for (const Node& node : after) ideal[node.id] += node.weight_milli / weight_after;
-  for (const Node& node : before) ideal[node.id] -= node.weight_milli / weight_before;
-  double moved = 0;
-  for (const auto& [id, gain] : ideal) moved += std::max(0.0, gain);
-  return moved;
-}
-
-// What `hash mod N` would move, where nodes that stay keep their order and added ones come last. A
-// hash stays when its old place i and its new place j hold the same node, and i and j occur
-// together exactly when they agree modulo gcd(N, M), once in lcm(N, M) hashes.
-double ModuloShare(const Membership& membership, const Changes& changes) {
-  std::vector<NodeId> after;
-  for (const Node& node : membership.nodes()) {
-    if (!std::binary_search(changes.removed.begin(), changes.removed.end(), node.id)) {
-      after.push_back(node.id);
-    }
-  }
-  for (const Node& node : changes.added) after.push_back(node.id);
-  std::map<NodeId, size_t> new_place;
-  for (size_t j = 0; j < after.size(); ++j) new_place[after[j]] = j;
-
-  const size_t n = membership.nodes().size();
-  const size_t gcd = std::gcd(n, after.size());
-  size_t stays = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const auto place = new_place.find(membership.nodes()[i].id);
-    if (place != new_place.end() && place->second % gcd == i % gcd) ++stays;
-  }
-  return 1.0 - static_cast<double>(stays) / static_cast<double>(std::lcm(n, after.size()));
-}
-
 double MaxOverMean(const std::vector<Node>& nodes, const std::map<NodeId, double>& shares) {
   const double weight = WeightOf(nodes);
   double worst = 0;
@@ -348,7 +312,8 @@ void FillFigures(const Membership& membership, const Changes& changes,
   }
   for (const RangeMove& move : moves) preview.moved_share += move.ranges.Share();
   preview.ideal_share = IdealShare(membership.nodes(), changes.after);
-  preview.modulo_share = ModuloShare(membership, changes);
+  preview.modulo_share = ModuloShare(membership.nodes(), changes.after);
+  preview.plain_ring_share = PlainRingShare(membership.nodes(), changes.after);
   preview.max_over_mean_before = MaxOverMean(membership.nodes(), before);
   preview.max_over_mean_after = MaxOverMean(changes.after, after);
 }

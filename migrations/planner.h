@@ -51,6 +51,7 @@ struct Preview {
   double moved_share = 0;
   double ideal_share = 0;           // the mathematical minimum for balanced ownership
   double modulo_share = 0;          // what hash-mod-N would have moved
+  double plain_ring_share = 0;      // what a plain token ring would have moved
   double max_over_mean_before = 0;  // by weight
   double max_over_mean_after = 0;
   std::vector<NodeShare> shares;  // by node id

@@ -214,6 +214,7 @@ v1::Preview ToProto(const Preview& preview, RangeDetail detail) {
   proto.set_moved_share(preview.moved_share);
   proto.set_ideal_share(preview.ideal_share);
   proto.set_modulo_share(preview.modulo_share);
+  proto.set_plain_ring_share(preview.plain_ring_share);
   proto.set_max_over_mean_before(preview.max_over_mean_before);
   proto.set_max_over_mean_after(preview.max_over_mean_after);
   for (const NodeShare& share : preview.shares) {

@@ -126,10 +126,12 @@ std::string RenderPreview(const v1::MigrationPlan& plan, const v1::Preview& prev
   out +=
       "\n  what moves (each column = 1/72 of hash space, height = part of it that changes owner)\n";
   out += MovingMap(preview);
-  out +=
-      fmt::format("\n  Moves     {} of hash space (ideal {}; hash-mod-N would move {}), {} ranges",
-                  FormatShare(preview.moved_share()), FormatShare(preview.ideal_share()),
-                  FormatShare(preview.modulo_share()), preview.ranges_moved());
+  out += fmt::format(
+      "\n  Moves     {} of hash space (ideal {}; hash-mod-N would move {}, a plain token ring {}), "
+      "{} ranges",
+      FormatShare(preview.moved_share()), FormatShare(preview.ideal_share()),
+      FormatShare(preview.modulo_share()), FormatShare(preview.plain_ring_share()),
+      preview.ranges_moved());
   if (preview.keys_moved() != 0) {
     out += fmt::format(", about {} keys, {}", FormatCount(preview.keys_moved()),
                        FormatBytes(preview.bytes_moved()));

@@ -13,6 +13,25 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+// Test programs run in the "C" locale, as everything does that is started without one.
+TEST(Table, MeasuresUtf8WhateverTheLocale) {
+  Table table({{"TRANSFER"}, {"STATE"}, {"KEYS", true}});
+  table.AddRow({"cache-01 → cache-02", "◌ warming", "12"});
+  table.AddRow({"a → b", "✔ warm", "7"});
+  EXPECT_EQ(table.ToString(),
+            "TRANSFER             STATE      KEYS\n"
+            "cache-01 → cache-02  ◌ warming    12\n"
+            "a → b                ✔ warm        7\n");
+}
+
+TEST(Table, BytesThatAreNoTextDoNotStopIt) {
+  Table table({{"A"}, {"B"}});
+  table.AddRow({"\xff\xfe\xc3", "x"});
+  table.AddRow({"\xe2\x86", "\x80"});
+  table.AddRow({std::string(5000, '\xf0'), "\xed\xa0\x80"});
+  EXPECT_THAT(table.ToString(), HasSubstr("x"));
+}
+
 TEST(Table, AlignsColumns) {
   Table table({{"NODE"}, {"SHARE", true}});
   table.AddRow({"cache-01", "5.00%"});
@@ -40,6 +59,7 @@ TEST(Preview, StatesWhatMovesAgainstTheIdeal) {
   preview.set_moved_share(0.2);
   preview.set_ideal_share(0.2);
   preview.set_modulo_share(0.8);
+  preview.set_plain_ring_share(0.21);
   preview.set_max_over_mean_before(1);
   preview.set_max_over_mean_after(1.001);
   auto* old = preview.add_shares();
@@ -58,7 +78,7 @@ TEST(Preview, StatesWhatMovesAgainstTheIdeal) {
   preview.add_warnings("cache-05 has no session yet");
   const std::string text = RenderPreview(plan, preview);
   EXPECT_THAT(text, HasSubstr("Moves     20.00% of hash space (ideal 20.00%; hash-mod-N would move "
-                              "80.00%)"));
+                              "80.00%, a plain token ring 21.00%)"));
   EXPECT_THAT(text, HasSubstr("commit in 2 waves (25% → 100%, 30s apart), soak 15m"));
   EXPECT_THAT(text, HasSubstr("Warning   cache-05 has no session yet"));
   EXPECT_THAT(text, HasSubstr("Plan: 1 to add, 0 to remove, 1 shrink, 0 unchanged."));

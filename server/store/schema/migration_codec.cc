@@ -164,6 +164,7 @@ Json EncodePreviewPart(const Preview& preview) {
           {"moved_share", preview.moved_share},
           {"ideal_share", preview.ideal_share},
           {"modulo_share", preview.modulo_share},
+          {"plain_ring_share", preview.plain_ring_share},
           {"max_over_mean_before", preview.max_over_mean_before},
           {"max_over_mean_after", preview.max_over_mean_after},
           {"shares", std::move(shares)},
@@ -191,6 +192,7 @@ bool DecodePreviewPart(const Json& json, Preview& preview) {
   preview.moved_share = json.at("moved_share").get<double>();
   preview.ideal_share = json.at("ideal_share").get<double>();
   preview.modulo_share = json.at("modulo_share").get<double>();
+  preview.plain_ring_share = json.value("plain_ring_share", 0.0);
   preview.max_over_mean_before = json.at("max_over_mean_before").get<double>();
   preview.max_over_mean_after = json.at("max_over_mean_after").get<double>();
   for (const Json& share : json.at("shares")) preview.shares.push_back(DecodeShare(share));

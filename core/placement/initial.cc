@@ -1,0 +1,41 @@
+#include "core/placement/initial.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "core/placement/allocator.h"
+#include "core/placement/directory_allocator.h"
+#include "core/placement/membership_directory.h"
+#include "core/placement/preference.h"
+#include "core/placement/rendezvous.h"
+
+namespace warmring {
+
+absl::StatusOr<InitialPlacement> PlaceInitially(const KeyspaceSpec& spec, std::vector<Node> nodes,
+                                                Epoch epoch) {
+  RETURN_IF_ERROR(ValidatePlacementSize(spec, nodes));
+  std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.id < b.id; });
+  InitialPlacement placement;
+  if (spec.placement == PlacementKind::kRing) {
+    placement.ranges = InitialRanges(spec, nodes, epoch);
+    ASSIGN_OR_RETURN(placement.followers, PreferenceLists(spec, nodes, placement.ranges));
+    return placement;
+  }
+  const DirectoryShape shape = DirectoryShapeOf(spec);
+  const std::vector<DirectoryNode> members = DirectoryNodesOf(spec, nodes);
+  ASSIGN_OR_RETURN(const Directory directory, spec.allocator == Allocator::kRendezvous
+                                                  ? AllocateByRendezvous(shape, members)
+                                                  : Allocate(shape, members));
+  placement.ranges.reserve(shape.buckets());
+  placement.followers.reserve(shape.slots() - shape.buckets());
+  for (uint32_t bucket = 0; bucket < shape.buckets(); ++bucket) {
+    placement.ranges.push_back({BucketEnd(shape.bits, bucket), directory.OwnerOf(bucket, 0), epoch});
+    for (uint32_t rank = 1; rank < shape.ranks; ++rank) {
+      placement.followers.push_back(directory.OwnerOf(bucket, rank));
+    }
+  }
+  return placement;
+}
+
+}  // namespace warmring
