@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/placement/directory_board.h"
+
+// The steps of the allocator on a board with targets. Each is deterministic and has the contract
+// that directory_allocator.h tells in words.
+
+namespace warmring {
+
+// Fills every empty slot: in the common order of buckets, each rank gets the valid node that holds
+// least of this rank relative to its target. A domain that has no more left to fill than it needs
+// goes first. Where no valid node is below its target, the emptiest valid one gets it.
+void PlaceForced(Board& board);
+
+// Seats below target take, in turns, the next bucket of their own order; first where the donor has
+// too much of that rank, then of any. With `added_only` the others are passed over.
+void Take(Board& board, bool added_only);
+
+// For each seat still below target, along the shortest chain, each takes a slot of the next.
+void Exchange(Board& board);
+
+// Swaps ranks within buckets until each seat has its target at each rank, or no swap gets nearer.
+void BalanceRanks(Board& board);
+
+// Instead of the above when the load of each bucket is known: fills every empty slot, then moves
+// the largest buckets that fit from seats above their load target to seats below it.
+struct HeatTargets {
+  std::vector<uint64_t> of_bucket;
+  std::vector<uint64_t> of_seat;  // the load that each seat should have
+  uint32_t tolerance_ppm = 0;
+};
+void PlaceForcedByHeat(Board& board, const HeatTargets& heat);
+void MoveByHeat(Board& board, const HeatTargets& heat, bool added_only);
+
+}  // namespace warmring
