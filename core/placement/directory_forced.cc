@@ -8,9 +8,12 @@
 namespace warmring {
 namespace {
 
-// Fullness as it was, then the seat: the least is the next to be served.
+// Fullness as it was; the least is the next to be served. Of equal ones a hash decides that changes
+// with each slot the seat gets: were it always the same order, then nodes of equal weight would
+// meet the same few others in all their buckets.
 struct Claim {
   uint64_t fullness = 0;
+  uint64_t lot = 0;
   SeatIndex seat = 0;
   auto operator<=>(const Claim&) const = default;
 };
@@ -24,6 +27,7 @@ class RankClaims {
  public:
   RankClaims(const Board& board, uint32_t rank)
       : board_(&board), rank_(rank), of_domain_(board.domains()) {
+    for (const DirectorySeat& seat : board.seats()) lots_.emplace_back(seat.id, rank);
     for (SeatIndex i = 0; i < board.seats().size(); ++i) {
       if (const std::optional<Claim> claim = Current(i)) {
         of_domain_[board.seat(i).domain].push(*claim);
@@ -78,7 +82,7 @@ class RankClaims {
     const uint64_t owned = board_->OwnedAt(i, rank_);
     const uint64_t target = board_->TargetAt(i, rank_);
     if (owned >= target || !board_->IsBelow(i)) return std::nullopt;
-    return Claim{Fullness(owned, target), i};
+    return Claim{Fullness(owned, target), lots_[i].KeyOf(static_cast<uint32_t>(owned)), i};
   }
 
   std::optional<Claim> First(uint32_t domain) {
@@ -99,6 +103,7 @@ class RankClaims {
 
   const Board* board_;
   uint32_t rank_;
+  std::vector<BucketOrder> lots_;  // by seat
   std::vector<MinHeap<Claim>> of_domain_;
   MinHeap<Claim> domains_;  // the first of each domain
 };

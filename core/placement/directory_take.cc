@@ -48,13 +48,19 @@ class OwnOrder {
   size_t at_ = 0;
 };
 
-// One round of takes. Nobody gets above its target in it, so a bucket that was passed over because
-// of its owner need not be looked at again.
+// How choosy a round is about its donors.
+enum class Donor : uint8_t {
+  kFullest,   // of those in the bucket that could give, none is further above its target
+  kSameRank,  // has too much of the rank that is taken
+  kAny,       // is above its target
+};
+
+// One round of takes. Nobody gets above its target in it, so a bucket whose owner is not above its
+// target need not be looked at again.
 class TakeRound {
  public:
-  // `same_rank`: only from donors that have too much of the rank, too.
-  TakeRound(Board& board, bool added_only, bool same_rank)
-      : board_(&board), same_rank_(same_rank), candidates_(board.ranks()) {
+  TakeRound(Board& board, bool added_only, Donor donor)
+      : board_(&board), donor_(donor), candidates_(board.ranks()) {
     for (uint32_t bucket = 0; bucket < board.buckets(); ++bucket) {
       for (uint32_t r = 0; r < board.ranks(); ++r) {
         if (MayGive(bucket, r)) candidates_[r].push_back(bucket);
@@ -72,12 +78,17 @@ class TakeRound {
     }
   }
 
-  void Run() {
+  // Whether anything was taken.
+  bool Run() {
+    bool taken = false;
     while (!takers_.empty()) {
-      std::erase_if(takers_, [this](Taker& taker) {
-        return !TakeOne(taker) || !board_->IsBelow(taker.seat);
+      std::erase_if(takers_, [&](Taker& taker) {
+        if (!TakeOne(taker)) return true;
+        taken = true;
+        return !board_->IsBelow(taker.seat);
       });
     }
+    return taken;
   }
 
  private:
@@ -89,7 +100,22 @@ class TakeRound {
   bool MayGive(uint32_t bucket, uint32_t rank) const {
     const SeatIndex owner = board_->At(bucket, rank);
     return board_->IsAbove(owner) && !board_->IsFixed(bucket, rank) &&
-           (!same_rank_ || board_->RankExcess(owner, rank) > 0);
+           (donor_ == Donor::kAny || board_->RankExcess(owner, rank) > 0);
+  }
+
+  // Where the taker's domain has to get into nearly all buckets, it is late to find that the ones
+  // that are left have no owner who can give.
+  bool IsFullest(uint32_t bucket, uint32_t rank, SeatIndex taker) const {
+    const auto above = [this](SeatIndex i) {
+      return static_cast<int64_t>(board_->seat(i).owned) -
+             static_cast<int64_t>(board_->seat(i).target);
+    };
+    const int64_t here = above(board_->At(bucket, rank));
+    for (uint32_t r = 0; r < board_->ranks(); ++r) {
+      if (r == rank || above(board_->At(bucket, r)) <= here) continue;
+      if (!board_->IsFixed(bucket, r) && board_->CanHold(bucket, r, taker)) return false;
+    }
+    return true;
   }
 
   // Takes a bucket at the rank that the taker lacks most, or where it finds one.
@@ -97,12 +123,13 @@ class TakeRound {
     std::vector<std::pair<int64_t, uint32_t>> ranks;
     for (uint32_t r = 0; r < board_->ranks(); ++r) {
       const int64_t excess = board_->RankExcess(taker.seat, r);
-      if (!same_rank_ || excess < 0) ranks.emplace_back(excess, r);
+      if (donor_ == Donor::kAny || excess < 0) ranks.emplace_back(excess, r);
     }
     std::sort(ranks.begin(), ranks.end());
     for (const auto& [excess, rank] : ranks) {
       while (const std::optional<uint32_t> bucket = taker.orders[rank].Next()) {
         if (!MayGive(*bucket, rank) || !board_->CanHold(*bucket, rank, taker.seat)) continue;
+        if (donor_ == Donor::kFullest && !IsFullest(*bucket, rank, taker.seat)) continue;
         board_->Put(*bucket, rank, taker.seat);
         return true;
       }
@@ -111,7 +138,7 @@ class TakeRound {
   }
 
   Board* board_;
-  bool same_rank_;
+  Donor donor_;
   std::vector<std::vector<uint32_t>> candidates_;  // by rank
   std::vector<Taker> takers_;
 };
@@ -196,8 +223,12 @@ class ChainSearch {
 }  // namespace
 
 void Take(Board& board, bool added_only) {
-  for (bool same_rank : {true, false}) {
-    if (AnyBelow(board, added_only)) TakeRound(board, added_only, same_rank).Run();
+  for (Donor donor : {Donor::kFullest, Donor::kSameRank, Donor::kAny}) {
+    bool taken = true;
+    // Who is fullest changes, so a bucket that was passed over may do now.
+    while (taken && AnyBelow(board, added_only)) {
+      taken = TakeRound(board, added_only, donor).Run() && donor == Donor::kFullest;
+    }
   }
 }
 
