@@ -15,10 +15,10 @@ namespace warmring {
 // goes first. Where no valid node is below its target, the emptiest valid one gets it.
 void PlaceForced(Board& board);
 
-// Seats below target take, in turns, the next bucket of their own order: in rounds, first from the
-// owner in the bucket that is furthest above its target, if it has too much of that rank; then from
-// any that has too much of that rank; then from any above its target. With `added_only` the seats
-// that were there before take nothing.
+// Seats below target take, in turns, the next bucket of their own order (BucketOrderKey at rank 0) in
+// which they may have the slot of an owner above its target; of several, that of the one furthest
+// above. First round: only ranks that the taker lacks and the owner has too much of. Second: any.
+// With `added_only` the seats that were there before take nothing.
 void Take(Board& board, bool added_only);
 
 // For each seat still below target, along the shortest chain, each takes a slot of the next.

@@ -48,99 +48,70 @@ class OwnOrder {
   size_t at_ = 0;
 };
 
-// How choosy a round is about its donors.
-enum class Donor : uint8_t {
-  kFullest,   // of those in the bucket that could give, none is further above its target
-  kSameRank,  // has too much of the rank that is taken
-  kAny,       // is above its target
-};
-
-// One round of takes. Nobody gets above its target in it, so a bucket whose owner is not above its
-// target need not be looked at again.
+// One round of takes. Nobody gets above its target in it, so a bucket that nobody could give need not
+// be looked at again.
 class TakeRound {
  public:
-  TakeRound(Board& board, bool added_only, Donor donor)
-      : board_(&board), donor_(donor), candidates_(board.ranks()) {
+  // `same_rank`: only of ranks that the taker lacks and the donor has too much of.
+  TakeRound(Board& board, bool added_only, bool same_rank) : board_(&board), same_rank_(same_rank) {
     for (uint32_t bucket = 0; bucket < board.buckets(); ++bucket) {
       for (uint32_t r = 0; r < board.ranks(); ++r) {
-        if (MayGive(bucket, r)) candidates_[r].push_back(bucket);
+        if (!board.IsAbove(board.At(bucket, r))) continue;
+        candidates_.push_back(bucket);
+        break;
       }
     }
     for (SeatIndex i = 0; i < board.seats().size(); ++i) {
-      if (!board.IsBelow(i) || (added_only && !board.seat(i).added)) continue;
-      Taker taker{i, {}};
-      for (uint32_t r = 0; r < board.ranks(); ++r) {
-        const uint64_t need = board.seat(i).target - board.seat(i).owned;
-        taker.orders.emplace_back(BucketOrder(board.seat(i).id, r), candidates_[r],
-                                  need / board.ranks());
-      }
-      takers_.push_back(std::move(taker));
+      const DirectorySeat& seat = board.seat(i);
+      if (!board.IsBelow(i) || (added_only && !seat.added)) continue;
+      takers_.emplace_back(i, OwnOrder(BucketOrder(seat.id, 0), candidates_,
+                                       seat.target - seat.owned));
     }
   }
 
-  // Whether anything was taken.
-  bool Run() {
-    bool taken = false;
+  void Run() {
     while (!takers_.empty()) {
-      std::erase_if(takers_, [&](Taker& taker) {
-        if (!TakeOne(taker)) return true;
-        taken = true;
-        return !board_->IsBelow(taker.seat);
+      std::erase_if(takers_, [this](std::pair<SeatIndex, OwnOrder>& taker) {
+        return !TakeOne(taker.first, taker.second) || !board_->IsBelow(taker.first);
       });
     }
-    return taken;
   }
 
  private:
-  struct Taker {
-    SeatIndex seat;
-    std::vector<OwnOrder> orders;  // by rank
-  };
-
-  bool MayGive(uint32_t bucket, uint32_t rank) const {
-    const SeatIndex owner = board_->At(bucket, rank);
-    return board_->IsAbove(owner) && !board_->IsFixed(bucket, rank) &&
-           (donor_ == Donor::kAny || board_->RankExcess(owner, rank) > 0);
-  }
-
-  // Where the taker's domain has to get into nearly all buckets, it is late to find that the ones
-  // that are left have no owner who can give.
-  bool IsFullest(uint32_t bucket, uint32_t rank, SeatIndex taker) const {
-    const auto above = [this](SeatIndex i) {
-      return static_cast<int64_t>(board_->seat(i).owned) -
-             static_cast<int64_t>(board_->seat(i).target);
-    };
-    const int64_t here = above(board_->At(bucket, rank));
-    for (uint32_t r = 0; r < board_->ranks(); ++r) {
-      if (r == rank || above(board_->At(bucket, r)) <= here) continue;
-      if (!board_->IsFixed(bucket, r) && board_->CanHold(bucket, r, taker)) return false;
-    }
-    return true;
-  }
-
-  // Takes a bucket at the rank that the taker lacks most, or where it finds one.
-  bool TakeOne(Taker& taker) {
-    std::vector<std::pair<int64_t, uint32_t>> ranks;
-    for (uint32_t r = 0; r < board_->ranks(); ++r) {
-      const int64_t excess = board_->RankExcess(taker.seat, r);
-      if (donor_ == Donor::kAny || excess < 0) ranks.emplace_back(excess, r);
-    }
-    std::sort(ranks.begin(), ranks.end());
-    for (const auto& [excess, rank] : ranks) {
-      while (const std::optional<uint32_t> bucket = taker.orders[rank].Next()) {
-        if (!MayGive(*bucket, rank) || !board_->CanHold(*bucket, rank, taker.seat)) continue;
-        if (donor_ == Donor::kFullest && !IsFullest(*bucket, rank, taker.seat)) continue;
-        board_->Put(*bucket, rank, taker.seat);
-        return true;
-      }
+  bool TakeOne(SeatIndex taker, OwnOrder& order) {
+    while (const std::optional<uint32_t> bucket = order.Next()) {
+      const std::optional<uint32_t> rank = FullestDonor(*bucket, taker);
+      if (!rank.has_value()) continue;
+      board_->Put(*bucket, *rank, taker);
+      return true;
     }
     return false;
   }
 
+  // Of the ranks that may be taken, the one whose owner is furthest above its target. Where the
+  // taker's domain has to get into nearly all buckets, it would be late to find that those that are
+  // left have no owner who can give.
+  std::optional<uint32_t> FullestDonor(uint32_t bucket, SeatIndex taker) const {
+    std::optional<uint32_t> best;
+    uint64_t best_above = 0;
+    for (uint32_t r = 0; r < board_->ranks(); ++r) {
+      const DirectorySeat& owner = board_->seat(board_->At(bucket, r));
+      if (owner.owned <= owner.target || owner.owned - owner.target <= best_above) continue;
+      if (board_->IsFixed(bucket, r) || !board_->CanHold(bucket, r, taker)) continue;
+      if (same_rank_ && (board_->RankExcess(taker, r) >= 0 ||
+                         board_->RankExcess(board_->At(bucket, r), r) <= 0)) {
+        continue;
+      }
+      best = r;
+      best_above = owner.owned - owner.target;
+    }
+    return best;
+  }
+
   Board* board_;
-  Donor donor_;
-  std::vector<std::vector<uint32_t>> candidates_;  // by rank
-  std::vector<Taker> takers_;
+  bool same_rank_;
+  std::vector<uint32_t> candidates_;
+  std::vector<std::pair<SeatIndex, OwnOrder>> takers_;
 };
 
 bool AnyBelow(const Board& board, bool added_only) {
@@ -150,96 +121,113 @@ bool AnyBelow(const Board& board, bool added_only) {
   return false;
 }
 
-// Breadth-first over "may take a slot of".
-class ChainSearch {
+// Moves slots along shortest chains, many chains for one look at who can reach whom: all of the same
+// length at a time, as in Dinic's algorithm.
+class ChainPhase {
  public:
-  explicit ChainSearch(Board& board) : board_(&board), dead_(board.seats().size(), false) {}
-
-  // Lets `first` gain one slot at the cost of somebody above its target; false if there is no way.
-  bool Run(SeatIndex first) {
-    steps_.assign(board_->seats().size(), {});
-    std::vector<SeatIndex> queue = {first};
-    steps_[first].reached = true;
-    for (size_t i = 0; i < queue.size(); ++i) {
-      if (const std::optional<SeatIndex> donor = Expand(queue[i], queue)) {
-        Apply(*donor);
-        return true;
-      }
-    }
-    // Whoever can be reached from here ends here as well.
-    for (SeatIndex seat : queue) dead_[seat] = true;
-    return false;
+  explicit ChainPhase(Board& board)
+      : board_(&board),
+        steps_to_donor_(board.seats().size(), kFar),
+        next_bucket_(board.seats().size(), 0) {
+    Measure();
   }
 
-  bool IsDead(SeatIndex seat) const { return dead_[seat]; }
+  // Whether anything was moved.
+  bool Run() {
+    bool moved = false;
+    for (SeatIndex i = 0; i < board_->seats().size(); ++i) {
+      while (board_->IsBelow(i) && steps_to_donor_[i] != kFar && GainOne(i)) moved = true;
+    }
+    return moved;
+  }
 
  private:
-  struct Step {
-    bool reached = false;
-    SeatIndex taker = Board::kNoSeat;  // who takes this seat's slot
-    uint32_t bucket = 0;
-    uint32_t rank = 0;
-  };
+  static constexpr uint32_t kFar = UINT32_MAX;
 
-  bool IsOnPath(uint32_t bucket, SeatIndex seat) const {
-    while (steps_[seat].taker != Board::kNoSeat) {
-      if (steps_[seat].bucket == bucket) return true;
-      seat = steps_[seat].taker;
+  // How many takes it needs until somebody above its target pays, for each seat, up to the length
+  // with which the first seats below their target get there.
+  void Measure() {
+    for (SeatIndex i = 0; i < steps_to_donor_.size(); ++i) {
+      if (board_->IsAbove(i)) steps_to_donor_[i] = 0;
     }
-    return false;
+    bool found = true;
+    bool done = false;
+    for (uint32_t steps = 1; found && !done; ++steps) {
+      found = false;
+      for (SeatIndex i = 0; i < steps_to_donor_.size(); ++i) {
+        if (steps_to_donor_[i] != kFar || !HasSlotAt(i, steps - 1)) continue;
+        steps_to_donor_[i] = steps;
+        found = true;
+        done = done || board_->IsBelow(i);
+      }
+    }
   }
 
-  // Adds to the queue whom `taker` may take from; ends at one above its target.
-  std::optional<SeatIndex> Expand(SeatIndex taker, std::vector<SeatIndex>& queue) {
-    const uint32_t mask = board_->buckets() - 1;
-    const auto start = static_cast<uint32_t>(board_->seat(taker).order) & mask;
-    for (uint32_t n = 0; n <= mask; ++n) {
-      const uint32_t bucket = (start + n) & mask;
-      if (board_->Contains(bucket, taker)) continue;
-      for (uint32_t r = 0; r < board_->ranks(); ++r) {
-        const SeatIndex owner = board_->At(bucket, r);
-        if (steps_[owner].reached || dead_[owner] || board_->IsFixed(bucket, r)) continue;
-        if (!board_->CanHold(bucket, r, taker) || IsOnPath(bucket, taker)) continue;
-        steps_[owner] = {true, taker, bucket, r};
-        if (board_->IsAbove(owner)) return owner;
-        queue.push_back(owner);
-      }
+  uint32_t BucketFor(SeatIndex taker, uint32_t n) const {
+    return (static_cast<uint32_t>(board_->seat(taker).order) + n) & (board_->buckets() - 1);
+  }
+
+  // The rank at which `taker` may take this bucket from a seat that far from a donor.
+  std::optional<uint32_t> SlotAt(SeatIndex taker, uint32_t bucket, uint32_t steps) const {
+    if (board_->Contains(bucket, taker)) return std::nullopt;
+    for (uint32_t r = 0; r < board_->ranks(); ++r) {
+      const SeatIndex owner = board_->At(bucket, r);
+      if (steps_to_donor_[owner] != steps || (steps == 0 && !board_->IsAbove(owner))) continue;
+      if (!board_->IsFixed(bucket, r) && board_->CanHold(bucket, r, taker)) return r;
     }
     return std::nullopt;
   }
 
-  // The chain's slots are in different buckets, so each step stays valid whatever the others do.
-  void Apply(SeatIndex donor) {
-    for (SeatIndex seat = donor; steps_[seat].taker != Board::kNoSeat; seat = steps_[seat].taker) {
-      board_->Put(steps_[seat].bucket, steps_[seat].rank, steps_[seat].taker);
+  bool HasSlotAt(SeatIndex taker, uint32_t steps) const {
+    for (uint32_t n = 0; n < board_->buckets(); ++n) {
+      if (SlotAt(taker, BucketFor(taker, n), steps).has_value()) return true;
     }
+    return false;
+  }
+
+  // The buckets of one chain differ, so each of its takes stays valid whatever the others do.
+  bool GainOne(SeatIndex taker) {
+    const uint32_t steps = steps_to_donor_[taker] - 1;
+    while (next_bucket_[taker] < board_->buckets()) {
+      const uint32_t bucket = BucketFor(taker, next_bucket_[taker]);
+      const bool used = std::find(chain_.begin(), chain_.end(), bucket) != chain_.end();
+      const std::optional<uint32_t> rank = used ? std::nullopt : SlotAt(taker, bucket, steps);
+      if (!rank.has_value()) {
+        ++next_bucket_[taker];
+        continue;
+      }
+      if (steps > 0) {
+        const SeatIndex owner = board_->At(bucket, *rank);
+        chain_.push_back(bucket);
+        const bool paid = GainOne(owner);
+        chain_.pop_back();
+        if (!paid) {
+          steps_to_donor_[owner] = kFar;
+          continue;
+        }
+      }
+      board_->Put(bucket, *rank, taker);
+      return true;
+    }
+    return false;
   }
 
   Board* board_;
-  std::vector<bool> dead_;
-  std::vector<Step> steps_;
+  std::vector<uint32_t> steps_to_donor_;  // by seat
+  std::vector<uint32_t> next_bucket_;     // by seat, counted from its first
+  std::vector<uint32_t> chain_;           // buckets that the present chain takes
 };
 
 }  // namespace
 
 void Take(Board& board, bool added_only) {
-  for (Donor donor : {Donor::kFullest, Donor::kSameRank, Donor::kAny}) {
-    bool taken = true;
-    // Who is fullest changes, so a bucket that was passed over may do now.
-    while (taken && AnyBelow(board, added_only)) {
-      taken = TakeRound(board, added_only, donor).Run() && donor == Donor::kFullest;
-    }
+  for (bool same_rank : {true, false}) {
+    if (AnyBelow(board, added_only)) TakeRound(board, added_only, same_rank).Run();
   }
 }
 
 void Exchange(Board& board) {
-  bool moved = true;
-  while (moved && AnyBelow(board, false)) {
-    moved = false;
-    ChainSearch search(board);
-    for (SeatIndex i = 0; i < board.seats().size(); ++i) {
-      while (board.IsBelow(i) && !search.IsDead(i) && search.Run(i)) moved = true;
-    }
+  while (AnyBelow(board, false) && ChainPhase(board).Run()) {
   }
 }
 
