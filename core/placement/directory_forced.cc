@@ -131,8 +131,9 @@ class DomainNeeds {
     std::vector<uint32_t> due;
     if (largest_ <= left_) return due;
     for (uint32_t domain = 0; domain < claimed_.size(); ++domain) {
-      const uint64_t room = left_ * board_->DepthOf(domain);
-      for (uint64_t i = room; i < claimed_[domain]; ++i) due.push_back(domain);
+      const uint64_t depth = board_->DepthOf(domain);
+      const uint64_t lacking = claimed_[domain] - std::min(claimed_[domain], left_ * depth);
+      due.insert(due.end(), std::min(lacking, depth), domain);
     }
     Rescan();
     return due;
