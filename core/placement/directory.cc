@@ -125,6 +125,17 @@ absl::Status ValidateDirectoryInput(const DirectoryShape& shape,
   return absl::OkStatus();
 }
 
+absl::Status ValidateDomains(const DirectoryShape& shape,
+                             const std::vector<DirectoryNode>& nodes) {
+  const uint32_t domains = NumberDomains(nodes).count;
+  if (!shape.strict || domains >= shape.ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("ranks: {} replicas on distinct domains need as many domains, and {} nodes stand "
+                  "in {}: add nodes in other domains, lower the replication, or use the best-effort "
+                  "rule",
+                  shape.ranks, nodes.size(), domains));
+}
+
 absl::Status ValidateDirectory(const Directory& directory) {
   RETURN_IF_ERROR(ValidateDirectoryInput(directory.shape, directory.nodes));
   for (size_t i = 1; i < directory.nodes.size(); ++i) {

@@ -62,7 +62,12 @@ struct Directory {
 absl::Status ValidateDirectoryInput(const DirectoryShape& shape,
                                     const std::vector<DirectoryNode>& nodes);
 
-// Also checks the order of the nodes and every owner.
+// Ok unless it is strict and there are fewer domains than ranks: InvalidArgument with both counts
+// and the ways out. REQUIRES: ValidateDirectoryInput is ok.
+absl::Status ValidateDomains(const DirectoryShape& shape, const std::vector<DirectoryNode>& nodes);
+
+// A directory as it should be: the input, the order of the nodes, every owner. Domains may be
+// violated: see CountViolations.
 absl::Status ValidateDirectory(const Directory& directory);
 
 // Domain of each node as a number from 0; nodes with an empty domain have one each.

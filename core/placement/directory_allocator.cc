@@ -31,7 +31,7 @@ class Job {
 
   // `base` is null for a new directory.
   absl::StatusOr<Directory> Run(const Directory* base) {
-    RETURN_IF_ERROR(Seat(base));
+    Seat(base);
     if (base != nullptr) Adopt(*base);
     RETURN_IF_ERROR(ApplyCaps());
     RETURN_IF_ERROR(ApplyMoves());
@@ -47,7 +47,7 @@ class Job {
   }
 
  private:
-  absl::Status Seat(const Directory* base);
+  void Seat(const Directory* base);
   void Adopt(const Directory& base);
   absl::Status ApplyCaps();
   absl::Status ApplyMoves();
@@ -74,15 +74,8 @@ class Job {
   std::vector<Ratio> shares_;  // of slots, by seat
 };
 
-absl::Status Job::Seat(const Directory* base) {
+void Job::Seat(const Directory* base) {
   const DomainNumbers domains = NumberDomains(nodes_);
-  if (shape_.strict && domains.count < shape_.ranks) {
-    return absl::InvalidArgumentError(
-        fmt::format("ranks: {} replicas on distinct domains need as many domains, and {} nodes "
-                    "stand in {}: add nodes in other domains, lower the replication, or use the "
-                    "best-effort rule",
-                    shape_.ranks, nodes_.size(), domains.count));
-  }
   const TargetProblem natural = NaturalTargets(shape_, nodes_);
   std::vector<DirectorySeat> seats;
   for (uint32_t i = 0; i < nodes_.size(); ++i) {
@@ -110,7 +103,6 @@ absl::Status Job::Seat(const Directory* base) {
   for (uint64_t cap : domain_caps_) depths.push_back(static_cast<uint32_t>(cap >> shape_.bits));
   const auto ranks = static_cast<uint32_t>(natural.slots >> shape_.bits);
   board_.emplace(shape_.buckets(), ranks, std::move(seats), std::move(depths));
-  return absl::OkStatus();
 }
 
 // What stays of the base; where fewer ranks than before have a node, they close up.
@@ -384,6 +376,7 @@ absl::StatusOr<Directory> Job::Result() const {
 absl::StatusOr<Directory> Allocate(const DirectoryShape& shape,
                                    const std::vector<DirectoryNode>& nodes) {
   RETURN_IF_ERROR(ValidateDirectoryInput(shape, nodes));
+  RETURN_IF_ERROR(ValidateDomains(shape, nodes));
   const ReallocateOptions options;
   return Job(shape, nodes, options).Run(nullptr);
 }
@@ -392,6 +385,7 @@ absl::StatusOr<Directory> Reallocate(const Directory& base,
                                      const std::vector<DirectoryNode>& nodes_after,
                                      const ReallocateOptions& options) {
   RETURN_IF_ERROR(ValidateDirectoryInput(base.shape, nodes_after));
+  RETURN_IF_ERROR(ValidateDomains(base.shape, nodes_after));
   return Job(base.shape, nodes_after, options).Run(&base);
 }
 

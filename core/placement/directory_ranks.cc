@@ -7,10 +7,17 @@
 namespace warmring {
 namespace {
 
-bool IsBalanced(const Board& board) {
+// How many more slots of rank `a` than of rank `b` the seat holds.
+int64_t Lean(const Board& board, SeatIndex i, uint32_t a, uint32_t b) {
+  return static_cast<int64_t>(board.OwnedAt(i, a)) - static_cast<int64_t>(board.OwnedAt(i, b));
+}
+
+bool IsEven(const Board& board) {
   for (SeatIndex i = 0; i < board.seats().size(); ++i) {
-    for (uint32_t r = 0; r < board.ranks(); ++r) {
-      if (board.RankExcess(i, r) != 0) return false;
+    for (uint32_t a = 0; a < board.ranks(); ++a) {
+      for (uint32_t b = 0; b < a; ++b) {
+        if (std::abs(Lean(board, i, a, b)) > 1) return false;
+      }
     }
   }
   return true;
@@ -20,16 +27,7 @@ bool MaySwap(const Board& board, uint32_t bucket, uint32_t a, uint32_t b) {
   return !board.IsFixed(bucket, a) && !board.IsFixed(bucket, b);
 }
 
-// Change of the sum of all distances from the targets if the two ranks of the bucket swap.
-int64_t GainOf(const Board& board, uint32_t bucket, uint32_t a, uint32_t b) {
-  const auto moved = [&board](SeatIndex seat, uint32_t from, uint32_t to) {
-    const int64_t out = board.RankExcess(seat, from);
-    const int64_t in = board.RankExcess(seat, to);
-    return std::abs(out - 1) - std::abs(out) + std::abs(in + 1) - std::abs(in);
-  };
-  return moved(board.At(bucket, a), a, b) + moved(board.At(bucket, b), b, a);
-}
-
+// Swaps as long as that lowers the sum of the squares of what each seat holds of each rank.
 void SwapWhereBetter(Board& board) {
   bool swapped = true;
   while (swapped) {
@@ -37,7 +35,9 @@ void SwapWhereBetter(Board& board) {
     for (uint32_t bucket = 0; bucket < board.buckets(); ++bucket) {
       for (uint32_t a = 0; a < board.ranks(); ++a) {
         for (uint32_t b = a + 1; b < board.ranks(); ++b) {
-          if (!MaySwap(board, bucket, a, b) || GainOf(board, bucket, a, b) >= 0) continue;
+          const int64_t gain =
+              Lean(board, board.At(bucket, a), a, b) + Lean(board, board.At(bucket, b), b, a);
+          if (gain <= 2 || !MaySwap(board, bucket, a, b)) continue;
           board.SwapRanks(bucket, a, b);
           swapped = true;
         }
@@ -47,7 +47,9 @@ void SwapWhereBetter(Board& board) {
 }
 
 // For two ranks: shifts one unit of rank `from` along the shortest chain of buckets, from a seat
-// that has too much of it and too little of rank `to`, to one that has too little of it.
+// that leans to it by two or more, to one that leans to rank `to`. Each bucket has one of each, so
+// the seats within reach of the first hold together no more of `from` than of `to`: there always is
+// such a one, unless slots are fixed. The sum of the squares falls with each shift.
 class RankShift {
  public:
   RankShift(Board& board, uint32_t from, uint32_t to)
@@ -69,7 +71,7 @@ class RankShift {
     std::vector<bool> reached(seats, false);
     std::vector<SeatIndex> queue;
     for (SeatIndex i = 0; i < seats; ++i) {
-      if (board_->RankExcess(i, from_) <= 0 || board_->RankExcess(i, to_) >= 0) continue;
+      if (Lean(*board_, i, from_, to_) < 2) continue;
       reached[i] = true;
       queue.push_back(i);
     }
@@ -80,7 +82,7 @@ class RankShift {
         if (reached[next] || !MaySwap(*board_, bucket, from_, to_)) continue;
         reached[next] = true;
         through[next] = bucket;
-        if (board_->RankExcess(next, from_) < 0) {
+        if (Lean(*board_, next, from_, to_) < 0) {
           Apply(next, through);
           return true;
         }
@@ -109,10 +111,10 @@ class RankShift {
 }  // namespace
 
 void BalanceRanks(Board& board) {
-  if (IsBalanced(board)) return;
+  if (IsEven(board)) return;
   SwapWhereBetter(board);
   bool shifted = true;
-  while (shifted && !IsBalanced(board)) {
+  while (shifted && !IsEven(board)) {
     shifted = false;
     for (uint32_t from = 0; from < board.ranks(); ++from) {
       for (uint32_t to = 0; to < board.ranks(); ++to) {

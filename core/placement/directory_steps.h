@@ -24,7 +24,8 @@ void Take(Board& board, bool added_only);
 // For each seat still below target, along the shortest chain, each takes a slot of the next.
 void Exchange(Board& board);
 
-// Swaps ranks within buckets until each seat has its target at each rank, or no swap gets nearer.
+// Swaps ranks within buckets until each seat holds as many slots of one rank as of another, to
+// within one; does nothing if that is so already. Moves no data. Fixed slots may stand in its way.
 void BalanceRanks(Board& board);
 
 // Instead of the above when the load of each bucket is known: fills every empty slot, then moves
