@@ -15,8 +15,8 @@ namespace {
 
 absl::Status ValidateShape(const DirectoryShape& shape) {
   if (shape.bits > DirectoryShape::kMaxBits) {
-    return absl::InvalidArgumentError(
-        fmt::format("bits: {} is out of bounds: use 0 to {}", shape.bits, DirectoryShape::kMaxBits));
+    return absl::InvalidArgumentError(fmt::format("bits: {} is out of bounds: use 0 to {}",
+                                                  shape.bits, DirectoryShape::kMaxBits));
   }
   if (shape.ranks < 1 || shape.ranks > DirectoryShape::kMaxRanks) {
     return absl::InvalidArgumentError(fmt::format("ranks: {} is out of bounds: use 1 to {}",
@@ -100,8 +100,8 @@ absl::Status ValidateDirectoryInput(const DirectoryShape& shape,
                                     const std::vector<DirectoryNode>& nodes) {
   RETURN_IF_ERROR(ValidateShape(shape));
   if (nodes.empty() || nodes.size() > Directory::kMaxNodes) {
-    return absl::InvalidArgumentError(fmt::format("nodes: there are {}: use 1 to {}", nodes.size(),
-                                                  Directory::kMaxNodes));
+    return absl::InvalidArgumentError(
+        fmt::format("nodes: there are {}: use 1 to {}", nodes.size(), Directory::kMaxNodes));
   }
   std::vector<std::string_view> ids;
   for (const DirectoryNode& node : nodes) {
@@ -125,15 +125,14 @@ absl::Status ValidateDirectoryInput(const DirectoryShape& shape,
   return absl::OkStatus();
 }
 
-absl::Status ValidateDomains(const DirectoryShape& shape,
-                             const std::vector<DirectoryNode>& nodes) {
+absl::Status ValidateDomains(const DirectoryShape& shape, const std::vector<DirectoryNode>& nodes) {
   const uint32_t domains = NumberDomains(nodes).count;
   if (!shape.strict || domains >= shape.ranks) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("ranks: {} replicas on distinct domains need as many domains, and {} nodes stand "
-                  "in {}: add nodes in other domains, lower the replication, or use the best-effort "
-                  "rule",
-                  shape.ranks, nodes.size(), domains));
+  return absl::InvalidArgumentError(fmt::format(
+      "ranks: {} replicas on distinct domains need as many domains, and {} nodes stand "
+      "in {}: add nodes in other domains, lower the replication, or use the best-effort "
+      "rule",
+      shape.ranks, nodes.size(), domains));
 }
 
 absl::Status ValidateDirectory(const Directory& directory) {
@@ -206,8 +205,7 @@ uint64_t CountViolations(const Directory& directory) {
       bool violated = node == Directory::kNoNode;
       for (uint32_t other = 0; other < r && !violated; ++other) {
         const uint32_t with = directory.OwnerOf(bucket, other);
-        violated =
-            with != Directory::kNoNode && domains.of_node[with] == domains.of_node[node];
+        violated = with != Directory::kNoNode && domains.of_node[with] == domains.of_node[node];
       }
       if (violated) ++violations;
     }
@@ -230,13 +228,12 @@ std::vector<SlotChange> ChangesBetween(const Directory& before, const Directory&
 DirectoryMovement MovementBetween(const Directory& before, const Directory& after) {
   const std::vector<uint32_t> back = Translate(after, before);
   DirectoryMovement movement;
-  ForEachChange(before, after,
-                [&](uint32_t, uint32_t bucket_before, uint32_t, uint32_t, uint32_t to) {
-                  if (to == Directory::kNoNode) return;
-                  const bool held =
-                      back[to] != Directory::kNoNode && Holds(before, bucket_before, back[to]);
-                  ++(held ? movement.role_changes : movement.moved_slots);
-                });
+  ForEachChange(
+      before, after, [&](uint32_t, uint32_t bucket_before, uint32_t, uint32_t, uint32_t to) {
+        if (to == Directory::kNoNode) return;
+        const bool held = back[to] != Directory::kNoNode && Holds(before, bucket_before, back[to]);
+        ++(held ? movement.role_changes : movement.moved_slots);
+      });
   return movement;
 }
 

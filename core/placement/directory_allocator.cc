@@ -68,7 +68,7 @@ class Job {
   std::vector<DirectoryNode> nodes_;
   const ReallocateOptions* options_;
   std::optional<Board> board_;
-  std::map<std::string_view, SeatIndex> seat_of_;  // by id, views into nodes_
+  std::map<std::string_view, SeatIndex> seat_of_;   // by id, views into nodes_
   std::map<std::string_view, uint32_t> domain_of_;  // named ones only
   std::vector<uint64_t> domain_caps_;
   std::vector<Ratio> shares_;  // of slots, by seat
@@ -87,10 +87,9 @@ void Job::Seat(const Directory* base) {
     seat.node = i;
     seat.cap = shape_.buckets();
     seat.added = base == nullptr ||
-                 !std::binary_search(base->nodes.begin(), base->nodes.end(), nodes_[i],
-                                     [](const DirectoryNode& a, const DirectoryNode& b) {
-                                       return a.id < b.id;
-                                     });
+                 !std::binary_search(
+                     base->nodes.begin(), base->nodes.end(), nodes_[i],
+                     [](const DirectoryNode& a, const DirectoryNode& b) { return a.id < b.id; });
     seats.push_back(std::move(seat));
     if (!nodes_[i].domain.empty()) domain_of_[nodes_[i].domain] = domains.of_node[i];
   }
@@ -133,8 +132,8 @@ absl::StatusOr<SeatIndex> Job::SeatOf(std::string_view field, std::string_view i
 
 absl::Status Job::CheckBucket(std::string_view field, uint32_t bucket) const {
   if (bucket < shape_.buckets()) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{}: there is no bucket {}: use 0 to {}", field,
-                                                bucket, shape_.buckets() - 1));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: there is no bucket {}: use 0 to {}", field, bucket, shape_.buckets() - 1));
 }
 
 absl::Status Job::ApplyCaps() {
@@ -161,8 +160,8 @@ absl::Status Job::ApplyMoves() {
     uint32_t rank = 0;
     while (rank < board().ranks() && board().At(move.bucket, rank) != from) ++rank;
     if (rank == board().ranks()) {
-      return absl::InvalidArgumentError(fmt::format("moves: '{}' does not hold bucket {}",
-                                                    Printable(move.from), move.bucket));
+      return absl::InvalidArgumentError(
+          fmt::format("moves: '{}' does not hold bucket {}", Printable(move.from), move.bucket));
     }
     if (board().IsFixed(move.bucket, rank)) {
       return absl::InvalidArgumentError(
@@ -364,8 +363,7 @@ absl::StatusOr<Directory> Job::Result() const {
   Directory result{shape_, nodes_, std::vector<uint32_t>(shape_.slots(), Directory::kNoNode)};
   for (uint32_t bucket = 0; bucket < shape_.buckets(); ++bucket) {
     for (uint32_t r = 0; r < board_->ranks(); ++r) {
-      result.owner[size_t{bucket} * shape_.ranks + r] =
-          board_->seat(board_->At(bucket, r)).node;
+      result.owner[size_t{bucket} * shape_.ranks + r] = board_->seat(board_->At(bucket, r)).node;
     }
   }
   return result;

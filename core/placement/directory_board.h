@@ -102,11 +102,4 @@ class BucketOrder {
 // All buckets, or those given, in the order that belongs to no node: of BucketOrderKey(b, "", 0).
 std::vector<uint32_t> InCommonOrder(const std::vector<uint32_t>& buckets);
 
-// owned / target as a number that orders exactly like the fraction, UINT64_MAX if target is 0.
-// REQUIRES: both at most 2^20.
-inline uint64_t Fullness(uint64_t owned, uint64_t target) {
-  // Two different fractions of such numbers differ by at least 2^-40.
-  return target == 0 ? UINT64_MAX : (owned << 40) / target;
-}
-
 }  // namespace warmring

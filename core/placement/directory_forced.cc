@@ -8,12 +8,12 @@
 namespace warmring {
 namespace {
 
-// Fullness as it was; the least is the next to be served. Of equal ones a hash decides that changes
-// with each slot the seat gets: were it always the same order, then nodes of equal weight would
-// meet the same few others in all their buckets.
+// How full the seat was, then the seat: the least is the next to be served. Each slot that a seat
+// is to get has a lot between 0 and 1, drawn by hash, which counts for the fullness as if it were
+// held already: without it seats would be served in the same order over and over, and meet the same
+// few others in all their buckets.
 struct Claim {
   uint64_t fullness = 0;
-  uint64_t lot = 0;
   SeatIndex seat = 0;
   auto operator<=>(const Claim&) const = default;
 };
@@ -82,7 +82,8 @@ class RankClaims {
     const uint64_t owned = board_->OwnedAt(i, rank_);
     const uint64_t target = board_->TargetAt(i, rank_);
     if (owned >= target || !board_->IsBelow(i)) return std::nullopt;
-    return Claim{Fullness(owned, target), lots_[i].KeyOf(static_cast<uint32_t>(owned)), i};
+    const uint64_t lot = lots_[i].KeyOf(static_cast<uint32_t>(owned)) >> 44;
+    return Claim{((owned << 20 | lot) << 24) / target, i};
   }
 
   std::optional<Claim> First(uint32_t domain) {
@@ -167,6 +168,12 @@ class DomainNeeds {
   std::vector<uint64_t> claimed_;
   uint64_t largest_ = 0;
 };
+
+// owned / target as a number that orders exactly like the fraction: two different fractions of
+// numbers up to 2^20 differ by at least 2^-40.
+uint64_t Fullness(uint64_t owned, uint64_t target) {
+  return target == 0 ? UINT64_MAX : (owned << 40) / target;
+}
 
 // Nobody that may have the slot is below its target at this rank: the emptiest over all ranks, or
 // at last one whose domain is not free.

@@ -30,11 +30,10 @@ SeatIndex Emptiest(const Board& board, const HeatTargets& heat, const std::vecto
     if (board.Contains(bucket, i)) continue;
     const bool blocked =
         !board.CanHold(bucket, rank, i) || board.seat(i).owned >= board.seat(i).cap;
-    const bool better =
-        best == Board::kNoSeat || (blocked != best_blocked
-                                       ? best_blocked
-                                       : Wide{loads[i]} * heat.of_seat[best] <
-                                             Wide{loads[best]} * heat.of_seat[i]);
+    const bool better = best == Board::kNoSeat ||
+                        (blocked != best_blocked ? best_blocked
+                                                 : Wide{loads[i]} * heat.of_seat[best] <
+                                                       Wide{loads[best]} * heat.of_seat[i]);
     if (!better) continue;
     best = i;
     best_blocked = blocked;
@@ -135,9 +134,9 @@ class HeatMover {
     const auto excess = static_cast<uint64_t>(Excess(from));
     const auto deficit = static_cast<uint64_t>(-Excess(to));
     std::vector<Held>& held = held_[from];
-    const auto first_over = std::upper_bound(
-        held.begin(), held.end(), std::min(excess, deficit),
-        [](uint64_t limit, const Held& entry) { return limit < entry.heat; });
+    const auto first_over =
+        std::upper_bound(held.begin(), held.end(), std::min(excess, deficit),
+                         [](uint64_t limit, const Held& entry) { return limit < entry.heat; });
     for (auto at = first_over; at != held.begin();) {
       --at;
       if (board_->CanHold(at->bucket, at->rank, to)) return Move(from, to, at);

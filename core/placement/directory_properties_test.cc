@@ -60,8 +60,8 @@ std::vector<DirectoryNode> DrawChange(std::vector<DirectoryNode> nodes, int next
   if (*rc::gen::arbitrary<bool>()) nodes.push_back(DrawNode(next_id, zones));
   if (*rc::gen::inRange(0, 4) == 0) nodes.push_back(DrawNode(next_id + 1, zones));
   if (nodes.size() > 1 && *rc::gen::arbitrary<bool>()) {
-    nodes.erase(nodes.begin() + *rc::gen::inRange<std::ptrdiff_t>(
-                                    0, static_cast<std::ptrdiff_t>(nodes.size())));
+    nodes.erase(nodes.begin() +
+                *rc::gen::inRange<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(nodes.size())));
   }
   if (*rc::gen::inRange(0, 3) == 0) {
     nodes[*rc::gen::inRange<size_t>(0, nodes.size())].weight_milli =
@@ -197,8 +197,8 @@ RC_GTEST_PROP(DirectoryProperty, GrowingMovesNothing, ()) {
   const Directory base = Must(Allocate(DrawShape(6, nodes), nodes));
   const Directory grown = Must(Grow(base, base.shape.bits + *rc::gen::inRange<uint32_t>(0, 4)));
   RC_ASSERT(ChangesBetween(base, grown).empty());
-  RC_ASSERT(CountViolations(grown) ==
-            CountViolations(base) << (grown.shape.bits - base.shape.bits));
+  RC_ASSERT(CountViolations(grown) == CountViolations(base)
+                                          << (grown.shape.bits - base.shape.bits));
 }
 
 RC_GTEST_PROP(DirectoryProperty, ChangesAreTheWholeDifference, ()) {
@@ -301,8 +301,8 @@ class LeastMovement {
 RC_GTEST_PROP(DirectoryProperty, MovesNoMoreThanBruteForceFinds, ()) {
   const int zones = *rc::gen::element(0, 3, 4);
   const std::vector<DirectoryNode> nodes = DrawNodes(5, zones);
-  const DirectoryShape shape{*rc::gen::inRange<uint32_t>(0, 3),
-                             *rc::gen::inRange<uint32_t>(1, 4), true};
+  const DirectoryShape shape{*rc::gen::inRange<uint32_t>(0, 3), *rc::gen::inRange<uint32_t>(1, 4),
+                             true};
   RC_PRE(IsFeasible(shape, nodes));
   const Directory base = Must(Allocate(shape, nodes));
   const std::vector<DirectoryNode> next = DrawChange(nodes, 100, zones);

@@ -10,15 +10,16 @@
 
 namespace warmring {
 
-// Fills every empty slot: in the common order of buckets, each rank gets the valid node that holds
-// least of this rank relative to its target. A domain that has no more left to fill than it needs
-// goes first. Where no valid node is below its target, the emptiest valid one gets it.
+// Fills every empty slot: in the common order of buckets, each rank gets the valid seat with the
+// least floor((owned * 2^20 + lot) * 2^24 / target), all of this rank, where lot is the top 20 bits
+// of BucketOrderKey(owned, id, rank); ties by order of seats. A domain that needs every bucket that
+// is left goes first. Where no valid seat is below its target, the emptiest valid one gets it.
 void PlaceForced(Board& board);
 
-// Seats below target take, in turns, the next bucket of their own order (BucketOrderKey at rank 0) in
-// which they may have the slot of an owner above its target; of several, that of the one furthest
-// above. First round: only ranks that the taker lacks and the owner has too much of. Second: any.
-// With `added_only` the seats that were there before take nothing.
+// Seats below target take, in turns, the next bucket of their own order (BucketOrderKey at rank 0)
+// in which they may have the slot of an owner above its target; of several, that of the one
+// furthest above. First round: only ranks that the taker lacks and the owner has too much of.
+// Second: any. With `added_only` the seats that were there before take nothing.
 void Take(Board& board, bool added_only);
 
 // For each seat still below target, along the shortest chain, each takes a slot of the next.

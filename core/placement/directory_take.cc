@@ -48,8 +48,8 @@ class OwnOrder {
   size_t at_ = 0;
 };
 
-// One round of takes. Nobody gets above its target in it, so a bucket that nobody could give need not
-// be looked at again.
+// One round of takes. Nobody gets above its target in it, so a bucket that nobody could give need
+// not be looked at again.
 class TakeRound {
  public:
   // `same_rank`: only of ranks that the taker lacks and the donor has too much of.
@@ -64,8 +64,8 @@ class TakeRound {
     for (SeatIndex i = 0; i < board.seats().size(); ++i) {
       const DirectorySeat& seat = board.seat(i);
       if (!board.IsBelow(i) || (added_only && !seat.added)) continue;
-      takers_.emplace_back(i, OwnOrder(BucketOrder(seat.id, 0), candidates_,
-                                       seat.target - seat.owned));
+      takers_.emplace_back(
+          i, OwnOrder(BucketOrder(seat.id, 0), candidates_, seat.target - seat.owned));
     }
   }
 
@@ -121,8 +121,8 @@ bool AnyBelow(const Board& board, bool added_only) {
   return false;
 }
 
-// Moves slots along shortest chains, many chains for one look at who can reach whom: all of the same
-// length at a time, as in Dinic's algorithm.
+// Moves slots along shortest chains, many chains for one look at who can reach whom: all of the
+// same length at a time, as in Dinic's algorithm.
 class ChainPhase {
  public:
   explicit ChainPhase(Board& board)

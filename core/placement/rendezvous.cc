@@ -110,8 +110,8 @@ absl::StatusOr<Directory> AllocateByRendezvous(const DirectoryShape& shape,
   std::vector<Candidate> candidates;
   for (uint32_t i = 0; i < directory.nodes.size(); ++i) {
     const DirectoryNode& node = directory.nodes[i];
-    candidates.push_back({i, node.weight_milli, domains.of_node[i], NodeOrderKey(node.id),
-                          BucketOrder(node.id, 0)});
+    candidates.push_back(
+        {i, node.weight_milli, domains.of_node[i], NodeOrderKey(node.id), BucketOrder(node.id, 0)});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.order, a.node) < std::tie(b.order, b.node);
@@ -122,8 +122,7 @@ absl::StatusOr<Directory> AllocateByRendezvous(const DirectoryShape& shape,
   for (uint32_t bucket = 0; bucket < shape.buckets(); ++bucket) {
     bids.clear();
     for (const Candidate& candidate : candidates) {
-      const auto depth =
-          static_cast<uint32_t>(natural.domain_caps[candidate.domain] >> shape.bits);
+      const auto depth = static_cast<uint32_t>(natural.domain_caps[candidate.domain] >> shape.bits);
       Offer({NegativeLog2(candidate.hash.KeyOf(bucket)), &candidate}, ranks, depth, bids);
     }
     for (uint32_t r = 0; r < ranks; ++r) {
