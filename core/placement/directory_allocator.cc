@@ -36,7 +36,7 @@ class Job {
     RETURN_IF_ERROR(ApplyCaps());
     RETURN_IF_ERROR(ApplyMoves());
     RETURN_IF_ERROR(ApplyPins());
-    EvictCrowded();
+    RETURN_IF_ERROR(EvictCrowded());
     RETURN_IF_ERROR(SetTargets());
     if (options_->heat.empty()) {
       BalanceSlots();
@@ -53,11 +53,12 @@ class Job {
   absl::Status ApplyMoves();
   absl::Status ApplyPins();
   absl::Status PinSeat(const ReallocateOptions::Pin& pin);
-  void EvictCrowded();
+  absl::Status EvictCrowded();
   absl::Status CheckFeasible(const TargetProblem& problem) const;
   absl::Status SetTargets();
   void BalanceSlots();
   absl::Status BalanceHeat();
+  absl::Status CheckCaps() const;
   absl::StatusOr<Directory> Result() const;
 
   absl::StatusOr<SeatIndex> SeatOf(std::string_view field, std::string_view id) const;
@@ -233,7 +234,7 @@ absl::Status Job::PinSeat(const ReallocateOptions::Pin& pin) {
 
 // Empties slots until no domain is in a bucket more often than it may: of the crowded ones, that of
 // the node which holds most for its weight.
-void Job::EvictCrowded() {
+absl::Status Job::EvictCrowded() {
   for (uint32_t bucket = 0; bucket < board().buckets(); ++bucket) {
     for (uint32_t r = 0; r < board().ranks(); ++r) {
       const SeatIndex seat = board().At(bucket, r);
@@ -251,9 +252,17 @@ void Job::EvictCrowded() {
         }
         evicted = other;
       }
-      if (evicted.has_value()) board().Put(bucket, *evicted, Board::kNoSeat);
+      if (evicted.has_value()) {
+        board().Put(bucket, *evicted, Board::kNoSeat);
+      } else if (shape_.strict) {
+        return absl::InvalidArgumentError(
+            fmt::format("pins: bucket {} is pinned with two replicas in one domain, that of '{}': "
+                        "take back the pin or use the best-effort rule",
+                        bucket, Printable(board().seat(seat).id)));
+      }
     }
   }
+  return absl::OkStatus();
 }
 
 absl::Status Job::CheckFeasible(const TargetProblem& problem) const {
@@ -352,14 +361,28 @@ absl::Status Job::BalanceHeat() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Directory> Job::Result() const {
+absl::Status Job::CheckCaps() const {
+  std::vector<uint64_t> of_domain(domain_caps_.size(), 0);
   for (const DirectorySeat& seat : board_->seats()) {
+    of_domain[seat.domain] += seat.owned;
     if (seat.owned <= seat.cap) continue;
     return absl::InvalidArgumentError(
-        fmt::format("node_caps: '{}' may hold {} slots, and {} have no other place under these "
-                    "caps, pins and domains: raise the cap",
+        fmt::format("node_caps: '{}' may hold {} slots, and keeps {} under these pins, domains and "
+                    "this kind of balance: raise the cap or let more move",
                     Printable(seat.id), seat.cap, seat.owned));
   }
+  for (const auto& [name, domain] : domain_of_) {
+    if (of_domain[domain] <= domain_caps_[domain]) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("domain_caps: '{}' may hold {} slots, and keeps {} under these pins, caps and "
+                    "this kind of balance: raise the cap or let more move",
+                    Printable(name), domain_caps_[domain], of_domain[domain]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Directory> Job::Result() const {
+  RETURN_IF_ERROR(CheckCaps());
   Directory result{shape_, nodes_, std::vector<uint32_t>(shape_.slots(), Directory::kNoNode)};
   for (uint32_t bucket = 0; bucket < shape_.buckets(); ++bucket) {
     for (uint32_t r = 0; r < board_->ranks(); ++r) {

@@ -71,8 +71,9 @@ struct ReallocateOptions {
 
   // Load of each bucket (requests, bytes: any one unit), or empty. If given, nodes are balanced by
   // the load of the slots they hold, and not by their number, with the fewest moves: largest
-  // buckets first. Each node's target is its weight's part of all load; one that is over it by no
-  // more than the tolerance, in millionths of the target, gives nothing.
+  // buckets first. Each node's target is its share of the slots times the mean load; one that is
+  // off it by no more than the tolerance, in millionths of the target, neither gives nor gets.
+  // Ranks are left as they are.
   std::vector<uint64_t> heat;
   uint32_t heat_tolerance_ppm = 10'000;
 };
@@ -81,8 +82,9 @@ struct ReallocateOptions {
 // REQUIRES: `base` valid.
 // Errors, InvalidArgument: as for Allocate; an option names a bucket, rank, node or domain that
 // does not exist, or contradicts another (two pins for a slot, a node twice in a bucket, in strict
-// a domain twice), a cap below what is pinned, caps without room for all slots, heat of another
-// size than the number of buckets or above 2^40 in one bucket.
+// a domain twice), a cap below what is pinned or what the kind of balance leaves there, caps
+// without room for all slots, heat of another size than the number of buckets or above 2^40 in one
+// bucket.
 absl::StatusOr<Directory> Reallocate(const Directory& base,
                                      const std::vector<DirectoryNode>& nodes_after,
                                      const ReallocateOptions& options = {});

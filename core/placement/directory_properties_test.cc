@@ -229,7 +229,70 @@ RC_GTEST_PROP(DirectoryProperty, ChangesAreTheWholeDifference, ()) {
   }
 }
 
-// ---- Brute force ----
+// Whatever an operator asks for, in whatever mixture, is either refused or done.
+RC_GTEST_PROP(DirectoryProperty, OptionsAreRefusedOrKept, ()) {
+  const int zones = DrawZones();
+  const std::vector<DirectoryNode> nodes = DrawNodes(8, zones);
+  const DirectoryShape shape = DrawShape(6, nodes);
+  const Directory base = Must(Allocate(shape, nodes));
+  const std::vector<DirectoryNode> next = DrawChange(nodes, 100, zones);
+  const auto draw_bucket = [&] { return *rc::gen::inRange<uint32_t>(0, shape.buckets()); };
+  const auto draw_id = [&] { return next[*rc::gen::inRange<size_t>(0, next.size())].id; };
+
+  ReallocateOptions options;
+  options.balance =
+      *rc::gen::element(ReallocateOptions::Balance::kAll, ReallocateOptions::Balance::kAddedOnly,
+                        ReallocateOptions::Balance::kNothing);
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
+    ReallocateOptions::Pin pin{draw_bucket(), {}};
+    if (*rc::gen::arbitrary<bool>()) {
+      pin.seat = {*rc::gen::inRange<uint32_t>(0, shape.ranks), draw_id()};
+    }
+    options.pins.push_back(std::move(pin));
+  }
+  if (*rc::gen::inRange(0, 3) == 0) {
+    options.node_caps.push_back({draw_id(), *rc::gen::inRange<uint64_t>(0, shape.buckets() + 1)});
+  }
+  if (zones > 0 && *rc::gen::inRange(0, 3) == 0) {
+    options.domain_caps.push_back(
+        {next[0].domain, *rc::gen::inRange<uint64_t>(0, shape.slots() + 1)});
+  }
+  if (*rc::gen::inRange(0, 3) == 0) {
+    const uint32_t bucket = draw_bucket();
+    const uint32_t from = base.OwnerOf(bucket, 0);
+    options.moves.push_back({bucket, base.nodes[from].id, draw_id()});
+  }
+  if (*rc::gen::inRange(0, 3) == 0) {
+    for (uint32_t i = 0; i < shape.buckets(); ++i) {
+      options.heat.push_back(*rc::gen::inRange<uint64_t>(0, 1000));
+    }
+  }
+
+  const absl::StatusOr<Directory> after = Reallocate(base, next, options);
+  RC_TAG(after.ok());
+  if (!after.ok()) {
+    RC_ASSERT(after.status().code() == absl::StatusCode::kInvalidArgument);
+    return;
+  }
+  Must(after);
+  if (shape.strict) RC_ASSERT(CountViolations(*after) == 0u);
+  for (const ReallocateOptions::Pin& pin : options.pins) {
+    if (!pin.seat.has_value()) continue;
+    const uint32_t owner = after->OwnerOf(pin.bucket, pin.seat->rank);
+    RC_ASSERT(after->nodes[owner].id == pin.seat->node);
+  }
+  const std::vector<uint64_t> slots = SlotsPerNode(*after, std::nullopt);
+  std::map<std::string, uint64_t> of_domain;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    of_domain[after->nodes[i].domain] += slots[i];
+    for (const ReallocateOptions::Cap& cap : options.node_caps) {
+      if (cap.name == after->nodes[i].id) RC_ASSERT(slots[i] <= cap.slots);
+    }
+  }
+  for (const ReallocateOptions::Cap& cap : options.domain_caps) {
+    RC_ASSERT(of_domain[cap.name] <= cap.slots);
+  }
+}
 
 using Holders = std::vector<uint32_t>;  // of one bucket, ascending
 
