@@ -109,18 +109,37 @@ absl::StatusOr<Membership::Ptr> ReadMembership(Store& store, const KeyspaceId& i
   }
 }
 
+// Sorts `nodes` by id and lets the owners of `ranges` follow.
+void SortNodes(std::vector<Node>& nodes, std::vector<OwnedRange>& ranges) {
+  std::vector<NodeIndex> order(nodes.size());
+  for (NodeIndex i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](NodeIndex a, NodeIndex b) { return nodes[a].id < nodes[b].id; });
+  std::vector<Node> sorted;
+  std::vector<NodeIndex> place(nodes.size());
+  for (const NodeIndex index : order) {
+    place[index] = static_cast<NodeIndex>(sorted.size());
+    sorted.push_back(std::move(nodes[index]));
+  }
+  nodes = std::move(sorted);
+  for (OwnedRange& range : ranges) {
+    if (range.owner < place.size()) range.owner = place[range.owner];
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<HeadChange> Keyspace::Create(const HistoryId& history, const KeyspaceSpec& spec,
                                             std::vector<Node> nodes, const VersionNote& note,
-                                            absl::Time now) {
+                                            absl::Time now, std::vector<OwnedRange> ranges) {
   RETURN_IF_ERROR(ValidatePlacementSize(spec, nodes));
-  std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.id < b.id; });
+  SortNodes(nodes, ranges);
+  if (ranges.empty()) ranges = InitialRanges(spec, nodes, kFirstEpoch);
   MembershipData data;
   data.history = history;
   data.version = kFirstVersion;
   data.spec = spec;
-  data.ranges = InitialRanges(spec, nodes, kFirstEpoch);
+  data.ranges = std::move(ranges);
   data.nodes = std::move(nodes);
   ASSIGN_OR_RETURN(Membership::Ptr membership, Membership::Create(std::move(data)));
 
