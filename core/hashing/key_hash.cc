@@ -1,11 +1,11 @@
 #include "core/hashing/key_hash.h"
 
-#include <array>
 #include <string>
 
 #include <xxhash.h>
 
 #include "core/hashing/crc16.h"
+#include "core/hashing/little_endian.h"
 #include "core/hashing/md5.h"
 #include "core/hashing/murmur3.h"
 
@@ -28,11 +28,8 @@ void AppendLittleEndian(std::string& out, Int value) {
       return XXH64(bytes.data(), bytes.size(), 0);
     case HashSpec::Function::kMurmur3:
       return PointOfToken(CassandraToken(bytes));
-    case HashSpec::Function::kKetama: {
-      const std::array<uint8_t, 16> digest = Md5(bytes);
-      return PointOfKetama(uint32_t{digest[0]} | uint32_t{digest[1]} << 8 |
-                           uint32_t{digest[2]} << 16 | uint32_t{digest[3]} << 24);
-    }
+    case HashSpec::Function::kKetama:
+      return PointOfKetama(LoadLittleEndian<uint32_t>(Md5(bytes).data()));
     case HashSpec::Function::kCrc16:
       return PointOfSlot(Crc16(HashTag(bytes)) % kRedisSlots);
   }
