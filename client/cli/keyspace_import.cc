@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -44,13 +45,13 @@ struct ImportFlags {
 absl::StatusOr<std::string> ReadSource(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return absl::NotFoundError(fmt::format("--from: {} cannot be read", Printable(path)));
+    return absl::InvalidArgumentError(fmt::format("--from: {} cannot be read", Printable(path)));
   }
   // One byte more than any parser takes is enough for it to say so.
   std::string text(Fleet::kMaxSourceBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) {
-    return absl::NotFoundError(fmt::format("--from: {} cannot be read", Printable(path)));
+    return absl::InvalidArgumentError(fmt::format("--from: {} cannot be read", Printable(path)));
   }
   text.resize(static_cast<size_t>(file.gcount()));
   return text;
@@ -93,6 +94,14 @@ absl::StatusOr<Fleet> ReadRedisCluster(const std::string& address) {
 absl::StatusOr<Fleet> ReadFleet(const ImportFlags& flags) {
   const std::string& format = flags.from[0];
   const std::string& source = flags.from[1];
+  static constexpr std::string_view kFormats[] = {"ketama", "redis-cluster", "tokens",
+                                                  "cassandra-tokens", "envoy"};
+  if (std::find(std::begin(kFormats), std::end(kFormats), format) == std::end(kFormats)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--from: '{}' is not known: use ketama FILE, redis-cluster HOST:PORT, tokens "
+                    "FILE, cassandra-tokens FILE or envoy FILE",
+                    Printable(format)));
+  }
   if (format == "redis-cluster") return ReadRedisCluster(source);
   ASSIGN_OR_RETURN(const std::string text, ReadSource(source));
   if (format == "ketama") {
@@ -101,11 +110,7 @@ absl::StatusOr<Fleet> ReadFleet(const ImportFlags& flags) {
   }
   if (format == "tokens") return ParseTokenList(text);
   if (format == "cassandra-tokens") return ParseCassandraRing(text, flags.port);
-  if (format == "envoy") return ParseEnvoyRing(text);
-  return absl::InvalidArgumentError(fmt::format(
-      "--from: '{}' is not known: use ketama FILE, redis-cluster HOST:PORT, tokens FILE, "
-      "cassandra-tokens FILE or envoy FILE",
-      Printable(format)));
+  return ParseEnvoyRing(text);
 }
 
 v1::CreateKeyspaceRequest RequestFor(const Fleet& fleet, const ImportFlags& flags) {
@@ -142,19 +147,26 @@ void PrintShares(const Fleet& fleet) {
   std::cout << table.ToString();
 }
 
+// What is wrong with a source is a usage error, like a wrong plan file; that a cluster cannot be
+// reached, or does not stand still, is none.
+ExitCode Refuse(const Session& session, const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status)) return session.Fail(status);
+  return session.Usage(std::string(status.message().data(), status.message().size()));
+}
+
 ExitCode Import(Session& session, const ImportFlags& flags) {
   const absl::StatusOr<Fleet> fleet = ReadFleet(flags);
-  if (!fleet.ok()) return session.Fail(fleet.status());
+  if (!fleet.ok()) return Refuse(session, fleet.status());
   if (const absl::Status size = CheckSize(*fleet, flags.size); !size.ok()) {
-    return session.Fail(size);
+    return Refuse(session, size);
   }
   v1::CreateKeyspaceRequest request = RequestFor(*fleet, flags);
   request.set_request_id(session.flags().request_id);
   request.set_reason(session.flags().reason);
   if (request.ByteSizeLong() > kMaxRequestBytes) {
-    return session.Fail(absl::InvalidArgumentError(
+    return session.Usage(
         fmt::format("the fleet has {} ranges, which take {} bytes: {} are the limit of a request",
-                    fleet->ranges.size(), request.ByteSizeLong(), kMaxRequestBytes)));
+                    fleet->ranges.size(), request.ByteSizeLong(), kMaxRequestBytes));
   }
   v1::CreateKeyspaceResponse response;
   const grpc::Status status =

@@ -86,7 +86,7 @@ void ExpectRoutesLikeLibmemcached(int count, uint32_t weight, int key_count) {
 }
 
 TEST(KetamaTest, RoutesLikeLibmemcachedWithEveryNumberOfServers) {
-  for (int count = 1; count <= 99; ++count) ExpectRoutesLikeLibmemcached(count, 0, 3000);
+  for (int count = 1; count <= 99; ++count) ExpectRoutesLikeLibmemcached(count, 0, 1500);
 }
 
 TEST(KetamaTest, EqualWeightsAreNoWeights) {
