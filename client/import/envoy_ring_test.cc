@@ -78,7 +78,8 @@ TEST(EnvoyRingTest, AHashKeyStandsForTheAddress) {
   ASSERT_OK_AND_ASSIGN(const Fleet fleet, ParseEnvoyRing(R"({"hosts":[
       {"address":"10.0.0.9:80","hash_key":"10.0.0.1:8080","weight":3},
       {"address":"10.0.0.8:80","hash_key":"10.0.0.2:8080","weight":3},
-      {"address":"10.0.0.7:80","hash_key":"10.0.0.3:8080","weight":3}],"hash_function":"XX_HASH"})"));
+      {"address":"10.0.0.7:80","hash_key":"10.0.0.3:8080","weight":3}],
+      "hash_function":"XX_HASH"})"));
   EXPECT_EQ(fleet.nodes[0].id, "node-10-0-0-9-80");
   EXPECT_EQ(RoutesDigest(fleet, NumberedKeys(5000), std::mem_fn(&Node::hash_name)),
             "da660187c9d182fc78df9c3dd2bf98fc");
