@@ -43,9 +43,17 @@ class Libmemcached {
   explicit Libmemcached(const std::vector<Server>& servers, uint32_t weight = 0)
       : memcached_(memcached_create(nullptr)) {
     memcached_behavior_set(memcached_, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, 1);
+    // As one list: it makes its ring anew each time that servers are added.
+    memcached_server_list_st list = nullptr;
+    memcached_return_t result = MEMCACHED_SUCCESS;
     for (const Server& server : servers) {
-      memcached_server_add_with_weight(memcached_, server.host.c_str(), server.port, weight);
+      list = memcached_server_list_append_with_weight(list, server.host.c_str(), server.port,
+                                                      weight, &result);
+      EXPECT_EQ(result, MEMCACHED_SUCCESS);
     }
+    EXPECT_EQ(memcached_server_push(memcached_, list), MEMCACHED_SUCCESS);
+    EXPECT_EQ(memcached_server_count(memcached_), servers.size());
+    memcached_server_list_free(list);
   }
   ~Libmemcached() { memcached_free(memcached_); }
   Libmemcached(const Libmemcached&) = delete;
