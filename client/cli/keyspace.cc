@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@ struct CreateFlags {
   std::string placement = "directory";
   uint32_t bits = 0;
   uint32_t tokens = 0;
+  v1::HashFunction hash = v1::HASH_FUNCTION_XXH3;
   bool hash_tags = false;
   uint32_t replication = 1;
   std::string allocator;
@@ -63,6 +65,7 @@ ExitCode Create(Session& session, const CreateFlags& flags) {
                                                 : v1::PLACEMENT_KIND_DIRECTORY);
   spec->set_directory_bits(flags.bits);
   spec->set_tokens_per_node(flags.tokens);
+  spec->set_hash_function(flags.hash);
   spec->set_hash_tags(flags.hash_tags);
   spec->set_replication(flags.replication);
   if (flags.allocator == "rendezvous") spec->set_allocator(v1::ALLOCATOR_RENDEZVOUS);
@@ -245,6 +248,13 @@ void AddKeyspace(CLI::App& app, Run* run) {
       ->check(CLI::IsMember({"standard", "rendezvous", "deliberate"}));
   create->add_option("--buckets-log2", flags->bits, "directory: 2^N buckets (default 14)");
   create->add_option("--tokens", flags->tokens, "ring: tokens a node (default 160)");
+  create->add_option("--hash", flags->hash, "xxh3 (default), xxh64, murmur3, ketama or crc16")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, v1::HashFunction>{{"xxh3", v1::HASH_FUNCTION_XXH3},
+                                                  {"xxh64", v1::HASH_FUNCTION_XXH64},
+                                                  {"murmur3", v1::HASH_FUNCTION_MURMUR3},
+                                                  {"ketama", v1::HASH_FUNCTION_KETAMA},
+                                                  {"crc16", v1::HASH_FUNCTION_CRC16}}));
   create->add_flag("--hash-tags", flags->hash_tags, "hash only what stands in {braces}");
   create->add_option("--replication", flags->replication, "owners a range (default 1)");
   create
@@ -260,6 +270,8 @@ void AddKeyspace(CLI::App& app, Run* run) {
   create->add_option("--grace-ms", flags->grace_ms,
                      "time after a commit for reads of the previous owner (default 60000)");
   create->callback([run, flags] { *run = [flags](Session& s) { return Create(s, *flags); }; });
+
+  AddKeyspaceImport(noun, run);
 
   noun->add_subcommand("list", "all keyspaces")->callback([run] { *run = List; });
   noun->add_subcommand("get", "one keyspace")->callback([run] { *run = Get; });

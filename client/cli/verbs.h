@@ -18,6 +18,9 @@ void AddPlan(CLI::App& app, Run* run);
 void AddWatch(CLI::App& app, Run* run);
 void AddMigration(CLI::App& app, Run* run);
 
+// `keyspace import`, below the noun `keyspace`.
+void AddKeyspaceImport(CLI::App* noun, Run* run);
+
 // Follows a migration until it has ended or waits for a person. Shared by watch, apply and node.
 ExitCode FollowMigration(Session& session, const std::string& keyspace, const std::string& id);
 

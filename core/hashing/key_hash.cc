@@ -4,6 +4,11 @@
 
 #include <xxhash.h>
 
+#include "core/hashing/crc16.h"
+#include "core/hashing/little_endian.h"
+#include "core/hashing/md5.h"
+#include "core/hashing/murmur3.h"
+
 namespace warmring {
 namespace {
 
@@ -12,6 +17,23 @@ void AppendLittleEndian(std::string& out, Int value) {
   for (size_t i = 0; i < sizeof(Int); ++i) {
     out.push_back(static_cast<char>((value >> (8 * i)) & 0xff));
   }
+}
+
+// The functions of adopted fleets, out of the way of the default one.
+[[gnu::noinline]] HashPoint HashOfAdopted(HashSpec::Function function, std::string_view bytes) {
+  switch (function) {
+    case HashSpec::Function::kXxh3:
+      break;
+    case HashSpec::Function::kXxh64:
+      return XXH64(bytes.data(), bytes.size(), 0);
+    case HashSpec::Function::kMurmur3:
+      return PointOfToken(CassandraToken(bytes));
+    case HashSpec::Function::kKetama:
+      return PointOfKetama(LoadLittleEndian<uint32_t>(Md5(bytes).data()));
+    case HashSpec::Function::kCrc16:
+      return PointOfSlot(Crc16(HashTag(bytes)) % kRedisSlots);
+  }
+  return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 }  // namespace
@@ -26,8 +48,17 @@ std::string_view HashTag(std::string_view key) {
 
 HashPoint HashKey(const HashSpec& spec, std::string_view key) {
   std::string_view hashed = spec.hash_tags ? HashTag(key) : key;
+  if (spec.function != HashSpec::Function::kXxh3) [[unlikely]] {
+    return HashOfAdopted(spec.function, hashed);
+  }
   return XXH3_64bits(hashed.data(), hashed.size());
 }
+
+HashPoint PointOfToken(int64_t token) { return static_cast<uint64_t>(token) ^ (uint64_t{1} << 63); }
+
+HashPoint PointOfSlot(uint32_t slot) { return HashPoint{slot} << (64 - kRedisSlotBits); }
+
+HashPoint PointOfKetama(uint32_t value) { return HashPoint{value} << 32; }
 
 HashPoint DeriveToken(std::string_view hash_name, uint32_t index) {
   std::string bytes(hash_name);

@@ -52,6 +52,42 @@ TEST(KeyHashTest, HashTagsCountOnlyWhenTheSpecSaysSo) {
   EXPECT_NE(HashKey(HashSpec(), "{user1000}.following"), 0xb03c8988cdc1c874u);
 }
 
+HashPoint Hash(HashSpec::Function function, std::string_view key) {
+  return HashKey({function, false}, key);
+}
+
+TEST(KeyHashTest, FunctionsOfAdoptedFleets) {
+  using F = HashSpec::Function;
+  EXPECT_EQ(Hash(F::kXxh64, ""), 0xef46db3751d8e999u);
+  EXPECT_EQ(Hash(F::kXxh64, "user:42"), 0xdc1fea7da8d2d1c2u);
+  EXPECT_EQ(Hash(F::kXxh64, std::string(100, 'x')), 0x92f0de5a88a3c094u);
+  EXPECT_EQ(Hash(F::kMurmur3, "123"), 0x185b2d1b0d667f6au);  // -7468325962851647638 + 2^63
+  EXPECT_EQ(Hash(F::kMurmur3, ""), 0u);
+  EXPECT_EQ(Hash(F::kKetama, "user:42"), 0x18dfda5600000000u);  // MD5: 56 da df 18 ...
+  EXPECT_EQ(Hash(F::kCrc16, "123456789"), uint64_t{0x31c3} << 50);
+  EXPECT_EQ(Hash(F::kCrc16, "a"), uint64_t{0x7c87 % 16384} << 50);
+}
+
+TEST(KeyHashTest, RedisClusterAlwaysHashesTheTag) {
+  using F = HashSpec::Function;
+  EXPECT_EQ(Hash(F::kCrc16, "{user1000}.following"), Hash(F::kCrc16, "user1000"));
+  EXPECT_EQ(Hash(F::kCrc16, "{{x}}y"), Hash(F::kCrc16, "{x"));
+  EXPECT_EQ(HashKey({F::kCrc16, true}, "{{x}}y"), Hash(F::kCrc16, "{x"));
+  EXPECT_EQ(HashKey({F::kKetama, true}, "a{user:42}"), 0x18dfda5600000000u);
+  EXPECT_NE(Hash(F::kKetama, "a{user:42}"), 0x18dfda5600000000u);
+}
+
+// A slot is the bucket of a directory of 14 bits.
+TEST(KeyHashTest, PointsOfAdoptedPlacesKeepTheirOrder) {
+  EXPECT_EQ(PointOfSlot(0), 0u);
+  EXPECT_EQ(PointOfSlot(16383) >> (64 - 14), 16383u);
+  EXPECT_EQ(PointOfToken(INT64_MIN), 0u);
+  EXPECT_EQ(PointOfToken(-1), (uint64_t{1} << 63) - 1);
+  EXPECT_EQ(PointOfToken(0), uint64_t{1} << 63);
+  EXPECT_EQ(PointOfToken(INT64_MAX), UINT64_MAX);
+  EXPECT_EQ(PointOfKetama(UINT32_MAX), 0xffffffff00000000u);
+}
+
 TEST(KeyHashTest, TokenVectors) {
   EXPECT_EQ(DeriveToken("node-a", 0), 0x8f812a1aa70f11f2u);
   EXPECT_EQ(DeriveToken("node-a", 1), 0xdc41db10a133c923u);

@@ -46,16 +46,36 @@ absl::Status CheckPlacement(const KeyspaceSpec& spec) {
                   static_cast<uint32_t>(spec.placement)));
 }
 
+absl::Status CheckHash(const KeyspaceSpec& spec) {
+  const auto function = static_cast<uint32_t>(spec.hash.function);
+  if (function < static_cast<uint32_t>(HashSpec::Function::kXxh3) ||
+      function > static_cast<uint32_t>(HashSpec::Function::kCrc16)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "spec.hash.function: {} is unknown: use xxh3 (1), xxh64 (2), murmur3 (3), ketama (4) or "
+        "crc16 (5)",
+        function));
+  }
+  if (spec.hash.function != HashSpec::Function::kCrc16) return absl::OkStatus();
+  if (!spec.hash.hash_tags) {
+    return absl::InvalidArgumentError(
+        "spec.hash.hash_tags: false with crc16: Redis Cluster always hashes the tag alone");
+  }
+  if (spec.placement == PlacementKind::kDirectory && spec.directory_bits > kRedisSlotBits) {
+    return absl::InvalidArgumentError(fmt::format(
+        "spec.directory_bits: {} with crc16, which knows 2^{} slots: the other buckets would hold "
+        "no key; use {} to {}",
+        spec.directory_bits, kRedisSlotBits, KeyspaceSpec::kMinDirectoryBits, kRedisSlotBits));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateKeyspaceSpec(const KeyspaceSpec& spec) {
   RETURN_IF_ERROR(ValidateId("spec.id", spec.id));
   RETURN_IF_ERROR(CheckPlacement(spec));
   RETURN_IF_ERROR(CheckAllocator(spec));
-  if (spec.hash.function != HashSpec::Function::kXxh3) {
-    return absl::InvalidArgumentError(fmt::format("spec.hash.function: {} is unknown: use xxh3 (1)",
-                                                  static_cast<uint32_t>(spec.hash.function)));
-  }
+  RETURN_IF_ERROR(CheckHash(spec));
   RETURN_IF_ERROR(
       CheckBounds("spec.replication", spec.replication, 1, KeyspaceSpec::kMaxReplication));
   RETURN_IF_ERROR(ValidateDomainRule("spec.failure_domain", spec.domains));

@@ -39,6 +39,17 @@ TEST(ValidateKeyspaceSpecTest, AcceptsTheBounds) {
   }
 }
 
+TEST(ValidateKeyspaceSpecTest, AcceptsEveryHash) {
+  using F = HashSpec::Function;
+  for (const F function : {F::kXxh3, F::kXxh64, F::kMurmur3, F::kKetama, F::kCrc16}) {
+    KeyspaceSpec spec = GoodSpec(PlacementKind::kDirectory);
+    spec.hash = {function, true};
+    EXPECT_OK(ValidateKeyspaceSpec(spec));
+    spec.placement = PlacementKind::kRing;
+    EXPECT_OK(ValidateKeyspaceSpec(spec));
+  }
+}
+
 TEST(ValidateKeyspaceSpecTest, RefusesWithTheField) {
   struct Case {
     PlacementKind placement;
@@ -70,6 +81,15 @@ TEST(ValidateKeyspaceSpecTest, RefusesWithTheField) {
        [](S& s) { s.placement = static_cast<PlacementKind>(0); }},
       {kDirectory, "spec.hash.function: 9 is unknown",
        [](S& s) { s.hash.function = static_cast<HashSpec::Function>(9); }},
+      {kDirectory, "spec.hash.function: 0 is unknown: use xxh3 (1)",
+       [](S& s) { s.hash.function = static_cast<HashSpec::Function>(0); }},
+      {kDirectory, "spec.hash.hash_tags: false with crc16",
+       [](S& s) { s.hash.function = HashSpec::Function::kCrc16; }},
+      {kDirectory, "spec.directory_bits: 15 with crc16, which knows 2^14 slots",
+       [](S& s) {
+         s.hash = {HashSpec::Function::kCrc16, true};
+         s.directory_bits = 15;
+       }},
       {kDirectory, "spec.on_restart: 3 is unknown",
        [](S& s) { s.on_restart = static_cast<OnRestart>(3); }},
   };

@@ -24,6 +24,41 @@ absl::StatusOr<uint32_t> WeightFromProto(std::string_view field, double weight) 
   return static_cast<uint32_t>(std::lround(weight * 1000.0));
 }
 
+v1::HashFunction ToProto(HashSpec::Function function) {
+  switch (function) {
+    case HashSpec::Function::kXxh3:
+      return v1::HASH_FUNCTION_XXH3;
+    case HashSpec::Function::kXxh64:
+      return v1::HASH_FUNCTION_XXH64;
+    case HashSpec::Function::kMurmur3:
+      return v1::HASH_FUNCTION_MURMUR3;
+    case HashSpec::Function::kKetama:
+      return v1::HASH_FUNCTION_KETAMA;
+    case HashSpec::Function::kCrc16:
+      return v1::HASH_FUNCTION_CRC16;
+  }
+  return v1::HASH_FUNCTION_UNSPECIFIED;
+}
+
+absl::StatusOr<HashSpec::Function> HashFunctionFromProto(v1::HashFunction function) {
+  switch (function) {
+    case v1::HASH_FUNCTION_UNSPECIFIED:
+    case v1::HASH_FUNCTION_XXH3:
+      return HashSpec::Function::kXxh3;
+    case v1::HASH_FUNCTION_XXH64:
+      return HashSpec::Function::kXxh64;
+    case v1::HASH_FUNCTION_MURMUR3:
+      return HashSpec::Function::kMurmur3;
+    case v1::HASH_FUNCTION_KETAMA:
+      return HashSpec::Function::kKetama;
+    case v1::HASH_FUNCTION_CRC16:
+      return HashSpec::Function::kCrc16;
+    default:
+      return UnknownEnum("spec.hash_function", function,
+                         "HASH_FUNCTION_XXH3, _XXH64, _MURMUR3, _KETAMA or _CRC16");
+  }
+}
+
 v1::MovePhase ToProto(MovePhase phase) {
   return phase == MovePhase::kWarming ? v1::MOVE_PHASE_WARMING : v1::MOVE_PHASE_GRACE;
 }
@@ -143,6 +178,7 @@ v1::KeyspaceSpec ToProto(const KeyspaceSpec& spec) {
                                                              : v1::PLACEMENT_KIND_DIRECTORY);
   proto.set_directory_bits(spec.directory_bits);
   proto.set_tokens_per_node(spec.tokens_per_node);
+  proto.set_hash_function(ToProto(spec.hash.function));
   proto.set_hash_tags(spec.hash.hash_tags);
   proto.set_replication(spec.replication);
   proto.set_on_restart(spec.on_restart == OnRestart::kTrust ? v1::ON_RESTART_TRUST
@@ -172,7 +208,8 @@ absl::StatusOr<KeyspaceSpec> KeyspaceSpecFromProto(const v1::KeyspaceSpec& proto
   }
   if (proto.directory_bits() != 0) spec.directory_bits = proto.directory_bits();
   if (proto.tokens_per_node() != 0) spec.tokens_per_node = proto.tokens_per_node();
-  spec.hash.hash_tags = proto.hash_tags();
+  ASSIGN_OR_RETURN(spec.hash.function, HashFunctionFromProto(proto.hash_function()));
+  spec.hash.hash_tags = proto.hash_tags() || spec.hash.function == HashSpec::Function::kCrc16;
   if (proto.replication() != 0) spec.replication = proto.replication();
   switch (proto.on_restart()) {
     case v1::ON_RESTART_UNSPECIFIED:

@@ -77,6 +77,25 @@ TEST(WireMembershipTest, RoundTrip) {
   }
 }
 
+TEST(WireMembershipTest, EveryHashFunctionCrossesTheWire) {
+  using F = HashSpec::Function;
+  for (const F function : {F::kXxh3, F::kXxh64, F::kMurmur3, F::kKetama, F::kCrc16}) {
+    KeyspaceSpec spec = RingData().spec;
+    spec.hash = {function, true};
+    ASSERT_OK_AND_ASSIGN(const KeyspaceSpec back, KeyspaceSpecFromProto(ToProto(spec)));
+    EXPECT_EQ(back, spec);
+  }
+  v1::KeyspaceSpec proto = ToProto(RingData().spec);
+  proto.set_hash_function(v1::HASH_FUNCTION_CRC16);
+  ASSERT_OK_AND_ASSIGN(const KeyspaceSpec redis, KeyspaceSpecFromProto(proto));
+  EXPECT_TRUE(redis.hash.hash_tags);
+  proto.set_hash_function(v1::HASH_FUNCTION_UNSPECIFIED);
+  ASSERT_OK_AND_ASSIGN(const KeyspaceSpec unset, KeyspaceSpecFromProto(proto));
+  EXPECT_EQ(unset.hash.function, HashSpec::Function::kXxh3);
+  proto.set_hash_function(static_cast<v1::HashFunction>(6));
+  EXPECT_THAT(KeyspaceSpecFromProto(proto), StatusIs(kInvalid, "spec.hash_function: 6 is unknown"));
+}
+
 TEST(WireMembershipTest, ADirectoryCarriesNoEnds) {
   ASSERT_OK_AND_ASSIGN(const Membership::Ptr membership, Membership::Create(DirectoryData()));
   v1::Membership proto = ToProto(*membership);

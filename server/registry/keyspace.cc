@@ -5,7 +5,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
-#include "core/placement/allocator.h"
+#include "core/placement/initial.h"
 #include "core/placement/preference.h"
 #include "fmt/format.h"
 #include "server/store/schema/key.h"
@@ -110,19 +110,53 @@ absl::StatusOr<Membership::Ptr> ReadMembership(Store& store, const KeyspaceId& i
   }
 }
 
+// Sorts `nodes` by id and lets the owners of `ranges` follow.
+void SortNodes(std::vector<Node>& nodes, std::vector<OwnedRange>& ranges) {
+  std::vector<NodeIndex> order(nodes.size());
+  for (NodeIndex i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](NodeIndex a, NodeIndex b) { return nodes[a].id < nodes[b].id; });
+  std::vector<Node> sorted;
+  std::vector<NodeIndex> place(nodes.size());
+  for (const NodeIndex index : order) {
+    place[index] = static_cast<NodeIndex>(sorted.size());
+    sorted.push_back(std::move(nodes[index]));
+  }
+  nodes = std::move(sorted);
+  for (OwnedRange& range : ranges) {
+    if (range.owner < place.size()) range.owner = place[range.owner];
+  }
+}
+
+// What the allocator decides, unless `ranges` says who owns what.
+absl::StatusOr<InitialPlacement> PlacementOf(const KeyspaceSpec& spec,
+                                             const std::vector<Node>& nodes,
+                                             std::vector<OwnedRange> ranges) {
+  if (ranges.empty()) return PlaceInitially(spec, nodes, kFirstEpoch);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].owner >= nodes.size()) {
+      return absl::InvalidArgumentError(
+          fmt::format("ranges[{}].owner: {} is not a node: there are {} nodes", i, ranges[i].owner,
+                      nodes.size()));
+    }
+  }
+  ASSIGN_OR_RETURN(std::vector<NodeIndex> followers, PreferenceLists(spec, nodes, ranges));
+  return InitialPlacement{std::move(ranges), std::move(followers)};
+}
+
 }  // namespace
 
 absl::StatusOr<HeadChange> Keyspace::Create(const HistoryId& history, const KeyspaceSpec& spec,
                                             std::vector<Node> nodes, const VersionNote& note,
-                                            absl::Time now) {
-  RETURN_IF_ERROR(ValidatePlacementSize(spec, nodes));
-  std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.id < b.id; });
+                                            absl::Time now, std::vector<OwnedRange> ranges) {
+  SortNodes(nodes, ranges);
+  ASSIGN_OR_RETURN(InitialPlacement placement, PlacementOf(spec, nodes, std::move(ranges)));
   MembershipData data;
   data.history = history;
   data.version = kFirstVersion;
   data.spec = spec;
-  data.ranges = InitialRanges(spec, nodes, kFirstEpoch);
-  ASSIGN_OR_RETURN(data.followers, PreferenceLists(spec, nodes, data.ranges));
+  data.ranges = std::move(placement.ranges);
+  data.followers = std::move(placement.followers);
   data.nodes = std::move(nodes);
   ASSIGN_OR_RETURN(Membership::Ptr membership, Membership::Create(std::move(data)));
 

@@ -49,11 +49,13 @@ class Keyspace {
   static constexpr uint64_t kVersionsPerSnapshot = 64;
 
   // The batches that create a keyspace at version 1 with all ranges under epoch 1. `nodes` are
-  // valid nodes with unique ids, not empty; the spec is valid. Errors: InvalidArgument: more tokens
-  // than a membership may have.
+  // valid nodes with unique ids, not empty; the spec is valid. `ranges` says who owns what, as
+  // indices into `nodes` in the order given; without any, the allocator decides.
+  // Errors: InvalidArgument: more tokens than a membership may have; ranges that break an
+  // invariant of Membership.
   static absl::StatusOr<HeadChange> Create(const HistoryId& history, const KeyspaceSpec& spec,
                                            std::vector<Node> nodes, const VersionNote& note,
-                                           absl::Time now);
+                                           absl::Time now, std::vector<OwnedRange> ranges = {});
 
   // Reads the head of a keyspace. Blocks.
   // Errors: NotFound; DataLoss: what is stored does not give the digest that is stored with it.

@@ -80,6 +80,38 @@ class RegistryTest : public ::testing::Test {
   std::unique_ptr<Registry> registry_;
 };
 
+TEST_F(RegistryTest, AnAdoptedRingKeepsItsOwnersThroughSortingAndRestart) {
+  KeyspaceSpec spec;
+  spec.id = "adopted";
+  spec.placement = PlacementKind::kRing;
+  // Nodes(3) stand in falling order: 0 is cache-3.
+  const std::vector<OwnedRange> ranges = {
+      {10, 0, Epoch(1)}, {20, 2, Epoch(1)}, {30, 1, Epoch(1)}, {UINT64_MAX, 0, Epoch(1)}};
+  ASSERT_OK_AND_ASSIGN(const HeadChange change, Keyspace::Create(registry_->identity().history,
+                                                                 spec, Nodes(3), {}, kNow, ranges));
+  Commit(change);
+  Start();
+  ASSERT_OK_AND_ASSIGN(const Keyspace* keyspace, registry_->Find("adopted"));
+  const Membership::Ptr membership = keyspace->head()->membership;
+  ASSERT_EQ(membership->nodes()[2].id, "cache-3");
+  EXPECT_EQ(membership->nodes()[membership->RangeOf(5).owner].id, "cache-3");
+  EXPECT_EQ(membership->nodes()[membership->RangeOf(11).owner].id, "cache-1");
+  EXPECT_EQ(membership->nodes()[membership->RangeOf(30).owner].id, "cache-2");
+  EXPECT_EQ(membership->nodes()[membership->RangeOf(31).owner].id, "cache-3");
+  EXPECT_EQ(membership->ranges().size(), 4u);
+}
+
+TEST_F(RegistryTest, RangesThatAreNoMembershipAreRefused) {
+  KeyspaceSpec spec;
+  spec.id = "adopted";
+  spec.placement = PlacementKind::kRing;
+  for (const std::vector<OwnedRange>& ranges :
+       {std::vector<OwnedRange>{{10, 3, Epoch(1)}}, {{10, 0, Epoch(1)}, {10, 1, Epoch(1)}}}) {
+    EXPECT_THAT(Keyspace::Create(registry_->identity().history, spec, Nodes(3), {}, kNow, ranges),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+}
+
 TEST_F(RegistryTest, TheTermGrowsAndTheHistoryStays) {
   const HistoryId history = registry_->identity().history;
   EXPECT_EQ(registry_->identity().term, Term(1));

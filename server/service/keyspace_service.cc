@@ -14,6 +14,7 @@
 #include "core/placement/preference.h"
 #include "proto/wire/membership.h"
 #include "proto/wire/status.h"
+#include "server/service/explicit_placement.h"
 #include "server/service/paging.h"
 
 namespace warmring {
@@ -107,6 +108,7 @@ struct KeyspaceService::Creation {
   RequestLog::Request request;
   KeyspaceSpec spec;
   std::vector<Node> nodes;
+  std::vector<OwnedRange> ranges;  // empty: the allocator decides
   bool validate_only = false;
 
   void Finish(const absl::Status& status) const { reactor->Finish(wire::ToGrpcStatus(status)); }
@@ -130,6 +132,12 @@ grpc::ServerUnaryReactor* KeyspaceService::CreateKeyspace(grpc::CallbackServerCo
         fmt::format("reason: {} bytes are over {}", request->reason().size(), kMaxReasonBytes));
   }
   if (!checked.ok()) return Refuse(context, checked);
+  if (request->has_placement()) {
+    absl::StatusOr<std::vector<OwnedRange>> ranges =
+        RangesOfPlacement(creation->spec, creation->nodes.size(), request->placement());
+    if (!ranges.ok()) return Refuse(context, ranges.status());
+    creation->ranges = *std::move(ranges);
+  }
   creation->response = response;
   creation->reactor = context->DefaultReactor();
   creation->validate_only = request->validate_only();
@@ -160,10 +168,14 @@ void KeyspaceService::Create(std::shared_ptr<Creation> creation) {
   }
   VersionNote note;
   note.author = creation->request.mutation.caller.Name();
-  note.change = fmt::format("created with {} nodes", creation->nodes.size());
+  note.change = creation->ranges.empty()
+                    ? fmt::format("created with {} nodes", creation->nodes.size())
+                    : fmt::format("adopted with {} nodes and {} ranges", creation->nodes.size(),
+                                  creation->ranges.size());
   note.reason = creation->request.mutation.reason;
-  absl::StatusOr<HeadChange> change = Keyspace::Create(
-      env_.registry->identity().history, creation->spec, creation->nodes, note, env_.clock->Wall());
+  absl::StatusOr<HeadChange> change =
+      Keyspace::Create(env_.registry->identity().history, creation->spec, creation->nodes, note,
+                       env_.clock->Wall(), creation->ranges);
   if (!change.ok()) return creation->Finish(change.status());
   if (creation->validate_only) {
     const Keyspace preview(change->next);

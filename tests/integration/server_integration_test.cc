@@ -235,6 +235,74 @@ TEST_F(ServerIntegrationTest, BadKeyspacesAreRefusedAndNothingChanges) {
               Refuses(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", "'sessions'"));
 }
 
+TEST_F(ServerIntegrationTest, AnExplicitPlacementIsTakenAsItIsGiven) {
+  StartServer();
+  v1::CreateKeyspaceRequest request = CreateRequest(3, v1::PLACEMENT_KIND_RING);
+  request.mutable_spec()->set_hash_function(v1::HASH_FUNCTION_KETAMA);
+  // cache-3 comes first here, and last in the membership.
+  request.mutable_nodes()->SwapElements(0, 2);
+  for (const uint64_t end : {uint64_t{7} << 32, uint64_t{9} << 60, UINT64_MAX}) {
+    request.mutable_placement()->add_range_ends(end);
+  }
+  for (const uint32_t owner : {0u, 1u, 2u}) request.mutable_placement()->add_range_owners(owner);
+  request.set_request_id("adopt-1");
+  ASSERT_OK(api_->Create(request));
+  ASSERT_OK(api_->Create(request));  // the same request again is harmless
+  v1::CreateKeyspaceRequest other = request;
+  other.mutable_placement()->set_range_owners(0, 1);
+  EXPECT_THAT(api_->Create(other), Refuses(kInvalid, "REQUEST_ID_REUSED", "adopt-1"));
+  ASSERT_OK(server_->Restart());
+  v1::GetMembershipRequest get;
+  get.set_keyspace("sessions");
+  ASSERT_OK_AND_ASSIGN(const auto got,
+                       api_->Call(&Keyspaces::GetMembership, get, api_->keyspaces()));
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr membership,
+                       wire::MembershipFromProto(got.membership()));
+  EXPECT_EQ(membership->spec().hash.function, HashSpec::Function::kKetama);
+  EXPECT_EQ(membership->ranges().size(), 3u);
+  EXPECT_EQ(membership->nodes()[membership->RangeOf(5).owner].id, "cache-3");
+  EXPECT_EQ(membership->nodes()[membership->RangeOf(uint64_t{8} << 32).owner].id, "cache-2");
+  EXPECT_EQ(membership->nodes()[membership->RangeOf(UINT64_MAX).owner].id, "cache-1");
+}
+
+TEST_F(ServerIntegrationTest, TheLargestDirectoryCanBeAdopted) {
+  StartServer();
+  v1::CreateKeyspaceRequest request = CreateRequest(200, v1::PLACEMENT_KIND_DIRECTORY);
+  request.mutable_spec()->set_directory_bits(20);
+  for (uint32_t bucket = 0; bucket < (1u << 20); ++bucket) {
+    request.mutable_placement()->add_range_owners(bucket % 200);
+  }
+  ASSERT_OK(api_->Create(request));
+  ASSERT_OK(server_->Restart());
+  ASSERT_OK_AND_ASSIGN(const v1::Keyspace keyspace, api_->Get("sessions"));
+  EXPECT_EQ(keyspace.node_count(), 200u);
+  EXPECT_NEAR(keyspace.max_over_mean(), 1.0, 0.001);
+}
+
+TEST_F(ServerIntegrationTest, BadPlacementsAreRefusedAndNothingChanges) {
+  StartServer();
+  v1::CreateKeyspaceRequest bad = CreateRequest(2, v1::PLACEMENT_KIND_RING);
+  bad.mutable_placement();
+  EXPECT_THAT(api_->Create(bad), Refuses(kInvalid, "BAD_FIELD", "placement.range_ends: none"));
+  bad.mutable_placement()->add_range_ends(5);
+  bad.mutable_placement()->add_range_owners(2);
+  EXPECT_THAT(api_->Create(bad),
+              Refuses(kInvalid, "BAD_FIELD", "placement.range_owners[0]: 2 is no node"));
+  bad.mutable_spec()->set_placement(v1::PLACEMENT_KIND_DIRECTORY);
+  EXPECT_THAT(api_->Create(bad),
+              Refuses(kInvalid, "BAD_FIELD", "placement.range_ends: 1 for a directory"));
+  bad.mutable_spec()->set_hash_function(static_cast<v1::HashFunction>(77));
+  EXPECT_THAT(api_->Create(bad), Refuses(kInvalid, "BAD_FIELD", "spec.hash_function: 77"));
+  bad.mutable_spec()->set_hash_function(v1::HASH_FUNCTION_CRC16);
+  bad.mutable_spec()->set_directory_bits(15);
+  EXPECT_THAT(api_->Create(bad), Refuses(kInvalid, "BAD_FIELD", "spec.directory_bits: 15 with"));
+  // Over what the server takes in one message.
+  v1::CreateKeyspaceRequest huge = CreateRequest(2, v1::PLACEMENT_KIND_RING);
+  huge.mutable_placement()->mutable_range_ends()->Resize(600'000, 1);
+  EXPECT_EQ(api_->Create(huge).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(api_->Get("sessions"), Refuses(kNotFound, "NOT_FOUND", "'sessions'"));
+}
+
 TEST_F(ServerIntegrationTest, BadQuestionsAreRefused) {
   StartServer();
   CreateKeyspace(2);
