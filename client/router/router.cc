@@ -12,9 +12,9 @@ namespace {
 // More routers than this in one process share slots, and pay the lock when they take turns.
 constexpr size_t kSlots = 8;
 
-uint64_t NextRouterId() {
-  static std::atomic<uint64_t> next = 1;
-  return next.fetch_add(1, std::memory_order_relaxed);
+size_t NextSlot() {
+  static std::atomic<size_t> next = 0;
+  return next.fetch_add(1, std::memory_order_relaxed) % kSlots;
 }
 
 struct NodeNames {
@@ -26,8 +26,9 @@ struct NodeNames {
 
 // A membership with the names of its nodes in a form that outlives it. Immutable.
 struct Router::Table {
-  uint64_t generation = 0;
   Membership::Ptr membership;
+  HashSpec hash;
+  Version version;
   std::string_view history_tag;
   std::vector<NodeNames> nodes;
 };
@@ -51,55 +52,75 @@ std::string Location::EpochWord() const {
   return word;
 }
 
-Router::Router() : id_(NextRouterId()), state_(std::make_unique<State>()) {}
+Router::Router() : slot_(NextSlot()), state_(std::make_unique<State>()) {}
 
 Router::~Router() = default;
 
 void Router::Install(const Membership::Ptr& membership) {
   auto table = std::make_shared<Table>();
   table->membership = membership;
+  table->hash = membership->spec().hash;
+  table->version = membership->version();
   table->nodes.reserve(membership->nodes().size());
   const std::lock_guard<std::mutex> lock(state_->mutex);
   table->history_tag = state_->Intern(membership->history().Tag());
   for (const Node& node : membership->nodes()) {
     table->nodes.push_back({state_->Intern(node.id), state_->Intern(node.address)});
   }
-  table->generation = generation_.load(std::memory_order_relaxed) + 1;
   state_->table = table;
-  generation_.store(table->generation, std::memory_order_release);
+  present_.store(table.get(), std::memory_order_release);
 }
 
-// Each thread keeps the tables of the routers it has used, and looks again when the generation has
-// moved on. A table that a thread holds stays alive until then, or until the thread ends.
-const Router::Table* Router::Present() const {
-  struct Slot {
-    uint64_t router = 0;
-    std::shared_ptr<const Table> table;
-  };
-  thread_local std::array<Slot, kSlots> slots;
-  Slot& slot = slots[id_ % kSlots];
-  const uint64_t generation = generation_.load(std::memory_order_acquire);
-  if (slot.router == id_ && slot.table != nullptr && slot.table->generation == generation) {
-    return slot.table.get();
+namespace {
+
+// Each thread keeps a hold of the tables that it has used, so that a table is alive as long as a
+// thread may look at it: until the thread looks again after a new version, or ends. While it is
+// held, no other table can have its address, so that comparing addresses proves that the present
+// table of a router is the one that is held here.
+//
+// The addresses are apart from the holds: constant-initialised and trivially destroyed, reading
+// them needs no check whether they are there yet.
+constinit thread_local std::array<const void*, kSlots> held_tables = {};
+
+struct Holds {
+  ~Holds() { held_tables = {}; }
+  std::array<std::shared_ptr<const void>, kSlots> tables;
+};
+
+}  // namespace
+
+inline const Router::Table* Router::Present() const {
+  const Table* const present = present_.load(std::memory_order_acquire);
+  if (held_tables[slot_] == present) [[likely]] {
+    return present;
   }
+  return LookAgain();
+}
+
+[[gnu::noinline]] const Router::Table* Router::LookAgain() const {
+  thread_local Holds holds;
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  slot.router = id_;
-  slot.table = state_->table;
-  return slot.table.get();
+  held_tables[slot_] = state_->table.get();
+  holds.tables[slot_] = state_->table;
+  return state_->table.get();
 }
 
 std::optional<Location> Router::Locate(std::string_view key) const {
-  const Table* table = Present();
-  if (table == nullptr) return std::nullopt;
-  const Route route = RouteKey(*table->membership, key);
-  Location location;
+  const Table* const table = Present();
+  std::optional<Location> result;
+  if (table == nullptr) [[unlikely]] {
+    return result;
+  }
+  const HashPoint hash = HashKey(table->hash, key);
+  const Route& route = table->membership->SharedRoute(hash);
   const NodeNames& owner = table->nodes[route.owner];
+  Location& location = result.emplace();
   location.node = owner.id;
   location.address = owner.address;
   location.history_tag = table->history_tag;
   location.epoch = route.epoch;
-  location.version = table->membership->version();
-  location.hash = route.hash;
+  location.version = table->version;
+  location.hash = hash;
   if (route.pending) {
     location.pending_node = table->nodes[*route.pending].id;
     location.pending_address = table->nodes[*route.pending].address;
@@ -108,12 +129,12 @@ std::optional<Location> Router::Locate(std::string_view key) const {
     location.previous_node = table->nodes[*route.previous].id;
     location.previous_address = table->nodes[*route.previous].address;
   }
-  return location;
+  return result;
 }
 
 Version Router::version() const {
   const Table* table = Present();
-  return table == nullptr ? Version(0) : table->membership->version();
+  return table == nullptr ? Version(0) : table->version;
 }
 
 Membership::Ptr Router::membership() const {

@@ -1,6 +1,7 @@
 #include "core/membership/membership.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -117,14 +118,11 @@ absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
   RETURN_IF_ERROR(CheckRanges(data));
   std::shared_ptr<Membership> membership(new Membership(std::move(data)));
   RETURN_IF_ERROR(membership->IndexMoves());
+  membership->CompileRoutes();
   return membership;
 }
 
 Membership::Membership(MembershipData data) : data_(std::move(data)) {
-  std::vector<HashPoint> ends;
-  ends.reserve(data_.ranges.size());
-  for (const OwnedRange& range : data_.ranges) ends.push_back(range.end);
-  table_ = RoutingTable::Build(ends);
   const std::string bytes = EncodeMembership(data_);
   digest_ = XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -169,6 +167,48 @@ absl::Status Membership::IndexMoves() {
   return absl::OkStatus();
 }
 
+void Membership::CompileRoutes() {
+  // Few routes differ: an owner holds nearly all its ranges under the same one or two epochs.
+  std::map<std::tuple<NodeIndex, Epoch, int>, uint32_t> index;
+  constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<uint32_t> latest(data_.nodes.size(), kNone);  // by owner
+  std::vector<int> move_of_route;
+  std::vector<HashPoint> ends;
+  std::vector<uint32_t> values;
+  ends.reserve(data_.ranges.size());
+  values.reserve(data_.ranges.size());
+  for (size_t i = 0; i < data_.ranges.size(); ++i) {
+    const OwnedRange& range = data_.ranges[i];
+    const int at = MoveAt(i);
+    uint32_t& route = latest[range.owner];
+    if (route == kNone || routes_[route].epoch != range.epoch || move_of_route[route] != at) {
+      const auto next = static_cast<uint32_t>(routes_.size());
+      const auto [found, is_new] = index.try_emplace({range.owner, range.epoch, at}, next);
+      route = found->second;
+      if (is_new) {
+        routes_.push_back({0, range.owner, range.epoch, std::nullopt, std::nullopt});
+        move_of_route.push_back(at);
+        if (at >= 0) AddMove(static_cast<size_t>(at), routes_.back());
+      }
+    }
+    ends.push_back(range.end);
+    values.push_back(route);
+  }
+  routes_.shrink_to_fit();
+  table_ = RoutingTable::Build(ends, values, 1);
+}
+
+void Membership::AddMove(size_t at, Route& route) const {
+  switch (data_.moves[at].phase) {
+    case MovePhase::kWarming:
+      route.pending = move_nodes_[at].to;
+      break;
+    case MovePhase::kGrace:
+      route.previous = move_nodes_[at].from;
+      break;
+  }
+}
+
 std::optional<NodeIndex> Membership::FindNode(std::string_view id) const {
   auto it = std::lower_bound(data_.nodes.begin(), data_.nodes.end(), id,
                              [](const Node& node, std::string_view key) { return node.id < key; });
@@ -191,20 +231,8 @@ HashRangeSet Membership::OwnedBy(std::string_view node) const {
 }
 
 Route RouteHash(const Membership& membership, HashPoint hash) {
-  const size_t index = membership.RangeIndexOf(hash);
-  const OwnedRange& range = membership.ranges()[index];
-  Route route{hash, range.owner, range.epoch, std::nullopt, std::nullopt};
-  const int at = membership.MoveAt(index);
-  if (at < 0) return route;
-  const auto move = static_cast<size_t>(at);
-  switch (membership.moves()[move].phase) {
-    case MovePhase::kWarming:
-      route.pending = membership.NodesOfMove(move).to;
-      break;
-    case MovePhase::kGrace:
-      route.previous = membership.NodesOfMove(move).from;
-      break;
-  }
+  Route route = membership.SharedRoute(hash);
+  route.hash = hash;
   return route;
 }
 

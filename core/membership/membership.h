@@ -52,6 +52,18 @@ struct MembershipData {
   friend bool operator==(const MembershipData&, const MembershipData&) = default;
 };
 
+// Where a key goes at one version.
+struct Route {
+  HashPoint hash = 0;
+  NodeIndex owner = 0;
+  Epoch epoch;
+  // Recipient that is being warmed for this key: send forgets (deletes) there too, never values.
+  std::optional<NodeIndex> pending;
+  // Previous owner during grace: a miss may be peeked there.
+  std::optional<NodeIndex> previous;
+  friend bool operator==(const Route&, const Route&) = default;
+};
+
 // The immutable value of a keyspace at one version: who owns every range under which epoch, and
 // which moves are under way. Thread-safe because it never changes; readers hold a shared_ptr.
 // Invariants, checked by Create: version above 0; spec and nodes valid, nodes unique; ranges cover
@@ -85,6 +97,9 @@ class Membership {
   // Index into ranges() of the range that holds `h`. Constant or near-constant time.
   size_t RangeIndexOf(HashPoint h) const { return table_.Find(h); }
   const OwnedRange& RangeOf(HashPoint h) const { return data_.ranges[table_.Find(h)]; }
+  // Where a key with hash `h` goes; the `hash` of the result is 0, as many keys share it. Valid as
+  // long as the membership. Two loads from dense tables, with or without moves.
+  const Route& SharedRoute(HashPoint h) const { return routes_[table_.Value(h)]; }
   // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
   int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
 
@@ -100,25 +115,17 @@ class Membership {
  private:
   explicit Membership(MembershipData data);
   absl::Status IndexMoves();
+  void CompileRoutes();
+  void AddMove(size_t at, Route& route) const;
 
+  RoutingTable table_;         // hash -> index into routes_
+  std::vector<Route> routes_;  // all that differ, whatever their hash
   MembershipData data_;
-  RoutingTable table_;
   std::vector<MoveNodes> move_nodes_;
   std::vector<int32_t> move_of_range_;  // empty when there is no move
   uint64_t digest_ = 0;
 };
 
-// Where a key goes at one version.
-struct Route {
-  HashPoint hash = 0;
-  NodeIndex owner = 0;
-  Epoch epoch;
-  // Recipient that is being warmed for this key: send forgets (deletes) there too, never values.
-  std::optional<NodeIndex> pending;
-  // Previous owner during grace: a miss may be peeked there.
-  std::optional<NodeIndex> previous;
-  friend bool operator==(const Route&, const Route&) = default;
-};
 Route RouteHash(const Membership& membership, HashPoint hash);
 Route RouteKey(const Membership& membership, std::string_view key);
 
