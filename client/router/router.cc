@@ -17,20 +17,22 @@ size_t NextSlot() {
   return next.fetch_add(1, std::memory_order_relaxed) % kSlots;
 }
 
-struct NodeNames {
-  std::string_view id;
-  std::string_view address;
-};
-
 }  // namespace
 
 // A membership with the names of its nodes in a form that outlives it. Immutable.
 struct Router::Table {
+  // For each node, what a key that it owns is told; the hash, the epoch and the moves are missing.
+  // To copy a location is less work than to make one, if no piece of it lies across two lines.
+  struct alignas(16) Owner {
+    Location location;
+  };
+
   Membership::Ptr membership;
   HashSpec hash;
-  Version version;
-  std::string_view history_tag;
-  std::vector<NodeNames> nodes;
+  std::vector<Owner> owners;
+
+  std::optional<Location> Locate(std::string_view key) const;
+  void AddMoves(const Membership::Tenure& tenure, Location& location) const;
 };
 
 struct Router::State {
@@ -60,14 +62,19 @@ void Router::Install(const Membership::Ptr& membership) {
   auto table = std::make_shared<Table>();
   table->membership = membership;
   table->hash = membership->spec().hash;
-  table->version = membership->version();
-  table->nodes.reserve(membership->nodes().size());
+  Location location;
+  location.version = membership->version();
+  table->owners.reserve(membership->nodes().size());
+  // Declared before the lock: the table that nobody else holds is destroyed after it.
+  std::shared_ptr<const Table> previous;
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  table->history_tag = state_->Intern(membership->history().Tag());
+  location.history_tag = state_->Intern(membership->history().Tag());
   for (const Node& node : membership->nodes()) {
-    table->nodes.push_back({state_->Intern(node.id), state_->Intern(node.address)});
+    location.node = state_->Intern(node.id);
+    location.address = state_->Intern(node.address);
+    table->owners.push_back({location});
   }
-  state_->table = table;
+  previous = std::exchange(state_->table, table);
   present_.store(table.get(), std::memory_order_release);
 }
 
@@ -80,7 +87,9 @@ namespace {
 //
 // The addresses are apart from the holds: constant-initialised and trivially destroyed, reading
 // them needs no check whether they are there yet.
-constinit thread_local std::array<const void*, kSlots> held_tables = {};
+// The model saves the call that position-independent code makes otherwise to find them.
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<const void*, kSlots>
+    held_tables = {};
 
 struct Holds {
   ~Holds() { held_tables = {}; }
@@ -89,56 +98,69 @@ struct Holds {
 
 }  // namespace
 
-inline const Router::Table* Router::Present() const {
-  const Table* const present = present_.load(std::memory_order_acquire);
-  if (held_tables[slot_] == present) [[likely]] {
-    return present;
+const Router::Table* Router::Present() const {
+  const Table* const known = present_.load(std::memory_order_acquire);
+  if (held_tables[slot_] == known) return known;
+  thread_local Holds holds;
+  std::shared_ptr<const Table> present;
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    present = state_->table;
   }
-  return LookAgain();
+  held_tables[slot_] = present.get();
+  holds.tables[slot_] = present;
+  return present.get();
 }
 
-[[gnu::noinline]] const Router::Table* Router::LookAgain() const {
-  thread_local Holds holds;
-  const std::lock_guard<std::mutex> lock(state_->mutex);
-  held_tables[slot_] = state_->table.get();
-  holds.tables[slot_] = state_->table;
-  return state_->table.get();
+// Out of line: rare, and the usual way needs fewer registers without it.
+[[gnu::noinline]] void Router::Table::AddMoves(const Membership::Tenure& tenure,
+                                               Location& location) const {
+  if (tenure.pending) {
+    location.pending_node = owners[*tenure.pending].location.node;
+    location.pending_address = owners[*tenure.pending].location.address;
+  }
+  if (tenure.previous) {
+    location.previous_node = owners[*tenure.previous].location.node;
+    location.previous_address = owners[*tenure.previous].location.address;
+  }
+}
+
+// Made where the caller of Locate wants it, without a copy: nothing else is returned here.
+[[gnu::always_inline]] inline std::optional<Location> Router::Table::Locate(
+    std::string_view key) const {
+  const HashPoint point = HashKey(hash, key);
+  const Membership::Holder holder = membership->HolderOf(point);
+  const Membership::Tenure& tenure = membership->tenures()[holder.tenure];
+  std::optional<Location> location(owners[holder.owner].location);
+  location->hash = point;
+  location->epoch = tenure.epoch;
+  if (tenure.pending.has_value() || tenure.previous.has_value()) [[unlikely]] {
+    AddMoves(tenure, *location);
+  }
+  return location;
 }
 
 std::optional<Location> Router::Locate(std::string_view key) const {
+  const Table* const present = present_.load(std::memory_order_acquire);
+  if (present == nullptr || held_tables[slot_] != present) [[unlikely]] {
+    return LocateAnew(key);
+  }
+  return present->Locate(key);
+}
+
+[[gnu::noinline]] std::optional<Location> Router::LocateAnew(std::string_view key) const {
   const Table* const table = Present();
-  std::optional<Location> result;
-  if (table == nullptr) [[unlikely]] {
-    return result;
-  }
-  const HashPoint hash = HashKey(table->hash, key);
-  const Route& route = table->membership->SharedRoute(hash);
-  const NodeNames& owner = table->nodes[route.owner];
-  Location& location = result.emplace();
-  location.node = owner.id;
-  location.address = owner.address;
-  location.history_tag = table->history_tag;
-  location.epoch = route.epoch;
-  location.version = table->version;
-  location.hash = hash;
-  if (route.pending) {
-    location.pending_node = table->nodes[*route.pending].id;
-    location.pending_address = table->nodes[*route.pending].address;
-  }
-  if (route.previous) {
-    location.previous_node = table->nodes[*route.previous].id;
-    location.previous_address = table->nodes[*route.previous].address;
-  }
-  return result;
+  if (table == nullptr) return std::nullopt;
+  return table->Locate(key);
 }
 
 Version Router::version() const {
-  const Table* table = Present();
-  return table == nullptr ? Version(0) : table->version;
+  const Table* const table = Present();
+  return table == nullptr ? Version(0) : table->membership->version();
 }
 
 Membership::Ptr Router::membership() const {
-  const Table* table = Present();
+  const Table* const table = Present();
   return table == nullptr ? nullptr : table->membership;
 }
 

@@ -1,11 +1,12 @@
 #include "core/membership/membership.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <xxhash.h>
+#include "absl/container/flat_hash_map.h"
 
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
@@ -118,7 +119,7 @@ absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
   RETURN_IF_ERROR(CheckRanges(data));
   std::shared_ptr<Membership> membership(new Membership(std::move(data)));
   RETURN_IF_ERROR(membership->IndexMoves());
-  membership->CompileRoutes();
+  membership->CompileTable();
   return membership;
 }
 
@@ -167,46 +168,38 @@ absl::Status Membership::IndexMoves() {
   return absl::OkStatus();
 }
 
-void Membership::CompileRoutes() {
-  // Few routes differ: an owner holds nearly all its ranges under the same one or two epochs.
-  std::map<std::tuple<NodeIndex, Epoch, int>, uint32_t> index;
-  constexpr uint32_t kNone = UINT32_MAX;
-  std::vector<uint32_t> latest(data_.nodes.size(), kNone);  // by owner
-  std::vector<int> move_of_route;
+void Membership::CompileTable() {
+  absl::flat_hash_map<std::pair<Epoch, int>, uint32_t> index;
   std::vector<HashPoint> ends;
-  std::vector<uint32_t> values;
+  std::vector<uint32_t> rows;
   ends.reserve(data_.ranges.size());
-  values.reserve(data_.ranges.size());
+  rows.reserve(data_.ranges.size() * 2);
   for (size_t i = 0; i < data_.ranges.size(); ++i) {
     const OwnedRange& range = data_.ranges[i];
-    const int at = MoveAt(i);
-    uint32_t& route = latest[range.owner];
-    if (route == kNone || routes_[route].epoch != range.epoch || move_of_route[route] != at) {
-      const auto next = static_cast<uint32_t>(routes_.size());
-      const auto [found, is_new] = index.try_emplace({range.owner, range.epoch, at}, next);
-      route = found->second;
-      if (is_new) {
-        routes_.push_back({0, range.owner, range.epoch, std::nullopt, std::nullopt});
-        move_of_route.push_back(at);
-        if (at >= 0) AddMove(static_cast<size_t>(at), routes_.back());
-      }
-    }
+    const int move = MoveAt(i);
+    const auto [found, is_new] =
+        index.try_emplace({range.epoch, move}, static_cast<uint32_t>(tenures_.size()));
+    if (is_new) tenures_.push_back(TenureOf(range.epoch, move));
     ends.push_back(range.end);
-    values.push_back(route);
+    rows.push_back(range.owner);
+    rows.push_back(found->second);
   }
-  routes_.shrink_to_fit();
-  table_ = RoutingTable::Build(ends, values, 1);
+  table_ = RoutingTable::Build(ends, rows, 2);
 }
 
-void Membership::AddMove(size_t at, Route& route) const {
+Membership::Tenure Membership::TenureOf(Epoch epoch, int move) const {
+  Tenure tenure{epoch, std::nullopt, std::nullopt};
+  if (move < 0) return tenure;
+  const auto at = static_cast<size_t>(move);
   switch (data_.moves[at].phase) {
     case MovePhase::kWarming:
-      route.pending = move_nodes_[at].to;
+      tenure.pending = move_nodes_[at].to;
       break;
     case MovePhase::kGrace:
-      route.previous = move_nodes_[at].from;
+      tenure.previous = move_nodes_[at].from;
       break;
   }
+  return tenure;
 }
 
 std::optional<NodeIndex> Membership::FindNode(std::string_view id) const {
@@ -231,9 +224,9 @@ HashRangeSet Membership::OwnedBy(std::string_view node) const {
 }
 
 Route RouteHash(const Membership& membership, HashPoint hash) {
-  Route route = membership.SharedRoute(hash);
-  route.hash = hash;
-  return route;
+  const Membership::Holder holder = membership.HolderOf(hash);
+  const Membership::Tenure& tenure = membership.tenures()[holder.tenure];
+  return {hash, holder.owner, tenure.epoch, tenure.pending, tenure.previous};
 }
 
 Route RouteKey(const Membership& membership, std::string_view key) {

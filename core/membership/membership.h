@@ -97,9 +97,25 @@ class Membership {
   // Index into ranges() of the range that holds `h`. Constant or near-constant time.
   size_t RangeIndexOf(HashPoint h) const { return table_.Find(h); }
   const OwnedRange& RangeOf(HashPoint h) const { return data_.ranges[table_.Find(h)]; }
-  // Where a key with hash `h` goes; the `hash` of the result is 0, as many keys share it. Valid as
-  // long as the membership. Two loads from dense tables, with or without moves.
-  const Route& SharedRoute(HashPoint h) const { return routes_[table_.Value(h)]; }
+  // Under what an owner holds a range, and the move that it is part of.
+  struct Tenure {
+    Epoch epoch;
+    std::optional<NodeIndex> pending;   // as in Route
+    std::optional<NodeIndex> previous;  // as in Route
+    friend bool operator==(const Tenure&, const Tenure&) = default;
+  };
+  // All tenures that differ: about as many as there are epochs still held.
+  const std::vector<Tenure>& tenures() const { return tenures_; }
+  // Who holds `h`, and how, with or without moves: one load from a dense table on a directory, two
+  // on a ring.
+  struct Holder {
+    NodeIndex owner = 0;
+    uint32_t tenure = 0;  // index into tenures()
+  };
+  Holder HolderOf(HashPoint h) const {
+    const RoutingTable::Two found = table_.FirstTwo(h);
+    return {found.first, found.second};
+  }
   // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
   int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
 
@@ -115,11 +131,11 @@ class Membership {
  private:
   explicit Membership(MembershipData data);
   absl::Status IndexMoves();
-  void CompileRoutes();
-  void AddMove(size_t at, Route& route) const;
+  void CompileTable();
+  Tenure TenureOf(Epoch epoch, int move) const;
 
-  RoutingTable table_;         // hash -> index into routes_
-  std::vector<Route> routes_;  // all that differ, whatever their hash
+  RoutingTable table_;  // hash -> owner, index into tenures_
+  std::vector<Tenure> tenures_;
   MembershipData data_;
   std::vector<MoveNodes> move_nodes_;
   std::vector<int32_t> move_of_range_;  // empty when there is no move

@@ -64,7 +64,23 @@ class RoutingTable {
   // The first number of the range that holds `h`. REQUIRES: built with width above 0.
   uint32_t Value(HashPoint h) const {
     const size_t at = Position(h) << stride_bits_;
-    return is_narrow_ ? narrow_[at] : wide_[at];
+    if (is_narrow_) [[likely]] {
+      return narrow_[at];
+    }
+    return wide_[at];
+  }
+
+  // The first two numbers of the range that holds `h`. REQUIRES: built with width above 1.
+  struct Two {
+    uint32_t first;
+    uint32_t second;
+  };
+  Two FirstTwo(HashPoint h) const {
+    const size_t at = Position(h) << stride_bits_;
+    if (is_narrow_) [[likely]] {
+      return {narrow_[at], narrow_[at + 1]};
+    }
+    return {wide_[at], wide_[at + 1]};
   }
 
   // All numbers of the range that holds `h`. REQUIRES: built with width above 0.
@@ -112,7 +128,9 @@ class RoutingTable {
 
   // Find, but one past the last range where Find wraps to range 0: the numbers are stored twice.
   size_t Position(HashPoint h) const {
-    if (uniform_shift_ != 0) return static_cast<size_t>(h >> uniform_shift_);
+    if (uniform_shift_ != 0) [[likely]] {
+      return static_cast<size_t>(h >> uniform_shift_);
+    }
     const Cell& cell = cells_[static_cast<size_t>(h >> cell_shift_)];
     const auto fraction = static_cast<int32_t>(FractionOf(h));
     uint32_t before = 0;

@@ -60,7 +60,7 @@ class Router {
   struct Table;
   struct State;
   const Table* Present() const;
-  const Table* LookAgain() const;
+  std::optional<Location> LocateAnew(std::string_view key) const;
 
   std::atomic<const Table*> present_ = nullptr;  // owned by state_
   const size_t slot_;                            // where each thread keeps its hold of a table
