@@ -147,8 +147,8 @@ void AddOurs(Stopwatch& watch, uint32_t nodes, const Fleet& fleet) {
   });
   watch.Add("Locate", nodes, [router = &fleet.router](std::string_view key) {
     std::optional<Location> at = router->Locate(key);
-    benchmark::DoNotOptimize(at);
-    return at->hash + at->node.size();
+    benchmark::DoNotOptimize(at);  // all of it
+    return at->hash;
   });
 }
 
