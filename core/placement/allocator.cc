@@ -1,193 +1,55 @@
 #include "core/placement/allocator.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <queue>
-#include <utility>
+#include <string_view>
 
 #include <fmt/format.h>
 
-#include "core/hashing/key_hash.h"
+#include "core/placement/directory_allocator.h"
 #include "core/placement/member.h"
 #include "core/placement/ring_allocator.h"
 
 namespace warmring {
 namespace {
 
-struct Seat {
-  Member member;
-  uint32_t index = 0;  // among all members
-  bool taker = false;  // added: takes buckets from others
-  uint64_t target = 0;
-  uint64_t owned = 0;
-};
-
-std::vector<Seat> SortedSeats(std::vector<Seat> seats) {
-  std::sort(seats.begin(), seats.end(),
-            [](const Seat& a, const Seat& b) { return a.member.Key() < b.member.Key(); });
-  return seats;
-}
-
-// Shares of `buckets` by weight: floors, then one more for the largest remainders. The seats stand
-// in node order, which breaks ties.
-void SetTargets(uint64_t buckets, std::vector<Seat>& seats) {
-  uint64_t weights = 0;
-  for (const Seat& seat : seats) weights += seat.member.node->weight_milli;
-  std::vector<std::pair<uint64_t, size_t>> remainders;
-  uint64_t given = 0;
-  for (size_t i = 0; i < seats.size(); ++i) {
-    const uint64_t share = buckets * seats[i].member.node->weight_milli;
-    seats[i].target = share / weights;
-    given += seats[i].target;
-    remainders.emplace_back(share % weights, i);
-  }
-  std::stable_sort(remainders.begin(), remainders.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (size_t i = 0; given < buckets; ++i, ++given) ++seats[remainders[i].second].target;
-}
-
-// Gives each bucket of `forced` to the seat with the largest deficit relative to its target.
-void PlaceForced(std::vector<uint32_t> forced, std::vector<Seat>& seats,
-                 std::vector<uint32_t>& owner) {
-  std::vector<std::pair<uint64_t, uint32_t>> ordered;
-  ordered.reserve(forced.size());
-  for (uint32_t bucket : forced) ordered.emplace_back(BucketOrderKey(bucket, "", 0), bucket);
-  std::sort(ordered.begin(), ordered.end());
-
-  const auto less = [&seats](size_t a, size_t b) {
-    const Seat& x = seats[a];
-    const Seat& y = seats[b];
-    const uint64_t dx = (x.target - x.owned) * y.target;
-    const uint64_t dy = (y.target - y.owned) * x.target;
-    return dx != dy ? dx < dy : a > b;
-  };
-  std::priority_queue<size_t, std::vector<size_t>, decltype(less)> neediest(less);
-  for (size_t i = 0; i < seats.size(); ++i) {
-    if (seats[i].owned < seats[i].target) neediest.push(i);
-  }
-  for (const auto& [key, bucket] : ordered) {
-    const size_t i = neediest.top();
-    neediest.pop();
-    owner[bucket] = static_cast<uint32_t>(i);
-    if (++seats[i].owned < seats[i].target) neediest.push(i);
-  }
-}
-
-// The buckets in one node's own order, found window by window, so that many takers at once cost
-// memory for what they take and not for all buckets each.
-class BucketOrder {
- public:
-  BucketOrder(const NodeId& node, uint64_t buckets, uint64_t expected)
-      : node_(&node), buckets_(buckets), expected_(4 * expected + 64) {}
-
-  std::optional<uint32_t> Next() {
-    while (at_ == window_.size()) {
-      if (exhausted_) return std::nullopt;
-      Refill();
-    }
-    return window_[at_++].second;
-  }
-
- private:
-  void Refill() {
-    // The last key of this window; at or beyond the end of the space it is the last window.
-    const uint64_t width = UINT64_MAX / buckets_;
-    const bool last = expected_ >= (UINT64_MAX - first_) / width;
-    const uint64_t end = last ? UINT64_MAX : first_ + width * expected_;
-    window_.clear();
-    at_ = 0;
-    for (uint64_t bucket = 0; bucket < buckets_; ++bucket) {
-      const uint64_t key = BucketOrderKey(bucket, *node_, 0);
-      if (key >= first_ && key <= end) window_.emplace_back(key, static_cast<uint32_t>(bucket));
-    }
-    std::sort(window_.begin(), window_.end());
-    exhausted_ = last;
-    first_ = end + 1;
-    expected_ *= 2;
-  }
-
-  const NodeId* node_;
-  uint64_t buckets_;
-  uint64_t expected_;
-  uint64_t first_ = 0;
-  bool exhausted_ = false;
-  std::vector<std::pair<uint64_t, uint32_t>> window_;
-  size_t at_ = 0;
-};
-
-// Each added seat below its target takes, in turn, the next bucket of its order whose owner is
-// above target. An owner that is not above its target never gets above it here, so a bucket once
-// skipped need not be looked at again.
-void Take(uint64_t buckets, std::vector<Seat>& seats, std::vector<uint32_t>& owner) {
-  std::vector<std::pair<size_t, BucketOrder>> takers;
-  for (size_t i = 0; i < seats.size(); ++i) {
-    const Seat& seat = seats[i];
-    if (seat.taker && seat.owned < seat.target) {
-      takers.emplace_back(i, BucketOrder(seat.member.node->id, buckets, seat.target));
-    }
-  }
-  while (!takers.empty()) {
-    std::erase_if(takers, [&](std::pair<size_t, BucketOrder>& taker) {
-      Seat& seat = seats[taker.first];
-      std::optional<uint32_t> bucket = taker.second.Next();
-      while (bucket.has_value() && seats[owner[*bucket]].owned <= seats[owner[*bucket]].target) {
-        bucket = taker.second.Next();
-      }
-      if (!bucket.has_value()) return true;
-      --seats[owner[*bucket]].owned;
-      owner[*bucket] = static_cast<uint32_t>(taker.first);
-      return ++seat.owned == seat.target;
-    });
-  }
-}
+// The map has one owner a bucket, so domains do not matter to it.
+DirectoryNode DirectoryNodeOf(const Node& node) { return {node.id, node.weight_milli, ""}; }
 
 std::vector<OwnedRange> InitialDirectory(const KeyspaceSpec& spec,
                                          const std::vector<Member>& members, Epoch epoch) {
-  const uint64_t buckets = uint64_t{1} << spec.directory_bits;
-  std::vector<Seat> seats;
-  for (uint32_t i = 0; i < members.size(); ++i) seats.push_back({members[i], i});
-  seats = SortedSeats(std::move(seats));
-  SetTargets(buckets, seats);
-  std::vector<uint32_t> all(buckets);
-  for (uint32_t bucket = 0; bucket < buckets; ++bucket) all[bucket] = bucket;
-  std::vector<uint32_t> owner(buckets, kNobody);
-  PlaceForced(std::move(all), seats, owner);
-  std::vector<OwnedRange> ranges(buckets);
-  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    ranges[bucket] = {BucketEnd(spec.directory_bits, bucket), seats[owner[bucket]].index, epoch};
+  std::vector<DirectoryNode> nodes;
+  for (const Member& member : members) nodes.push_back(DirectoryNodeOf(*member.node));
+  const Directory directory = Allocate({spec.directory_bits, 1, true}, nodes).value();
+  std::vector<OwnedRange> ranges(directory.shape.buckets());
+  for (uint32_t bucket = 0; bucket < ranges.size(); ++bucket) {
+    ranges[bucket] = {BucketEnd(spec.directory_bits, bucket), directory.OwnerOf(bucket, 0), epoch};
   }
   return ranges;
 }
 
 Reallocation ReallocateDirectory(const Membership& base, const std::vector<Member>& members,
                                  const std::vector<bool>& stays) {
-  const uint64_t buckets = base.ranges().size();
-  std::vector<Seat> seats;
-  for (uint32_t i = 0; i < members.size(); ++i) {
-    if (stays[i]) seats.push_back({members[i], i, i >= base.nodes().size()});
-  }
-  seats = SortedSeats(std::move(seats));
-  SetTargets(buckets, seats);
-  std::vector<uint32_t> seat_of(members.size(), kNobody);
-  for (uint32_t i = 0; i < seats.size(); ++i) seat_of[seats[i].index] = i;
+  Directory before{{base.spec().directory_bits, 1, true}, {}, {}};
+  for (const Node& node : base.nodes()) before.nodes.push_back(DirectoryNodeOf(node));
+  for (const OwnedRange& range : base.ranges()) before.owner.push_back(range.owner);
 
-  std::vector<uint32_t> owner(buckets, kNobody);
-  std::vector<uint32_t> forced;
-  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    owner[bucket] = seat_of[base.ranges()[bucket].owner];
-    if (owner[bucket] == kNobody) {
-      forced.push_back(bucket);
-    } else {
-      ++seats[owner[bucket]].owned;
-    }
+  std::vector<DirectoryNode> nodes;
+  std::map<std::string_view, uint32_t> member_of;
+  for (uint32_t i = 0; i < members.size(); ++i) {
+    if (!stays[i]) continue;
+    nodes.push_back(DirectoryNodeOf(*members[i].node));
+    member_of[members[i].node->id] = i;
   }
-  PlaceForced(std::move(forced), seats, owner);
-  Take(buckets, seats, owner);
+  ReallocateOptions options;
+  options.balance = ReallocateOptions::Balance::kAddedOnly;
+  const Directory after = Reallocate(before, nodes, options).value();
 
   Flows flows;
-  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    const uint32_t from = base.ranges()[bucket].owner;
-    const uint32_t to = seats[owner[bucket]].index;
+  for (uint32_t bucket = 0; bucket < before.owner.size(); ++bucket) {
+    const uint32_t from = before.owner[bucket];
+    const uint32_t to = member_of.at(after.nodes[after.owner[bucket]].id);
     if (from != to) flows[{from, to}].push_back(base.RangeAt(bucket));
   }
   return {{}, MovesOf(flows, members)};

@@ -26,8 +26,8 @@ absl::Status ValidatePlacementSize(const KeyspaceSpec& spec, const std::vector<N
 
 // The ranges of a new keyspace, sorted by end, all under `epoch`. An owner index counts `nodes` in
 // order of their ids, as Membership::nodes() does.
-//   directory: each bucket, in a pseudo-random order, goes to the node with the largest relative
-//              deficit, so that every node gets its share by weight to within one bucket.
+//   directory: as Allocate (directory_allocator.h) with one rank: every node gets its share by
+//              weight to within one bucket.
 //   ring:      each node's derived tokens; of equal tokens the lowest (NodeOrderKey(id), id) wins.
 // REQUIRES: `spec` valid, nodes not empty, ids unique, ValidatePlacementSize is ok.
 std::vector<OwnedRange> InitialRanges(const KeyspaceSpec& spec, const std::vector<Node>& nodes,
@@ -41,9 +41,7 @@ struct Reallocation {
 };
 
 // Movement is the least that does it: nothing moves between nodes that stay.
-//   directory: targets by weight with largest remainders; buckets of removed nodes go to the
-//              largest relative deficit; then each added node, in turn, takes the next bucket of
-//              its own order whose owner is above its target.
+//   directory: as Reallocate (directory_allocator.h) with one rank, where only added nodes take.
 //   ring:      a removed node's range goes to the owner of the next range clockwise that stays; an
 //              added node's token takes the arc that ends at it. An end left behind by an earlier
 //              migration is no token of its owner and does not cut that arc short, so the result
