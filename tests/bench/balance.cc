@@ -11,6 +11,8 @@
 
 #include "core/membership/membership.h"
 #include "core/placement/allocator.h"
+#include "core/placement/directory.h"
+#include "core/placement/directory_allocator.h"
 #include "tests/bench/names.h"
 #include "tests/bench/peers.h"
 #include "tests/bench/stopwatch.h"
@@ -43,45 +45,54 @@ double MaxOverMean(const std::vector<double>& shares) {
   return *std::max_element(shares.begin(), shares.end()) * static_cast<double>(shares.size());
 }
 
-Membership::Ptr Must(absl::StatusOr<Membership::Ptr> membership) {
-  if (!membership.ok()) {
-    fmt::print(stderr, "placement_bench: {}\n", membership.status().ToString());
+Directory Must(absl::StatusOr<Directory> directory) {
+  if (!directory.ok()) {
+    fmt::print(stderr, "placement_bench: {}\n", directory.status().ToString());
     std::abort();
   }
-  return *std::move(membership);
+  return *std::move(directory);
+}
+
+double WorstBalance(const Directory& directory) {
+  double worst = 0;
+  for (const std::optional<uint32_t> rank : {std::optional<uint32_t>(), std::optional<uint32_t>(0)}) {
+    const Ratio max = BalanceOf(directory, rank).max;
+    worst = std::max(
+        worst, static_cast<double>(max.numerator) / static_cast<double>(max.denominator));
+  }
+  return worst;
 }
 
 }  // namespace
 
-BalanceRow GrowDirectory(uint32_t bits, uint32_t nodes) {
-  BalanceRow row{fmt::format("directory P={}", bits), nodes, 1, 1, 0, std::nullopt};
-  MembershipData data;
-  data.version = Version(1);
-  data.spec = SpecOf(PlacementKind::kDirectory, bits, 0);
-  data.spec.tokens_per_node = KeyspaceSpec::kDefaultTokensPerNode;
-  data.nodes = MakeNodes(1);
-  data.ranges = InitialRanges(data.spec, data.nodes, Epoch(1));
-  for (uint32_t count = 2; count <= nodes; ++count) {
-    const Node joins = MakeNode(count - 1);
-    const Reallocation change = Reallocate(*Must(Membership::Create(data)), {joins}, {});
-    data.nodes.push_back(joins);
-    data.version = data.version.Next();
-    uint64_t moved = 0;
-    for (const RangeMove& move : change.moves) {
-      for (const HashRange& range : move.ranges.Ranges()) {
-        const uint64_t size = (range.SizeMinusOne() >> (64 - bits)) + 1;
-        const uint64_t first = (range.start + 1) >> (64 - bits);
-        for (uint64_t i = first; i < first + size; ++i) {
-          data.ranges[i % data.ranges.size()].owner = count - 1;
-        }
-        moved += size;
-      }
-    }
-    row.max_mean = MaxOverMean(Shares(data.ranges, count));
+BalanceRow GrowDirectory(const DirectoryCase& wanted) {
+  std::string name = fmt::format("directory P={}", wanted.bits);
+  if (wanted.ranks > 1) name += fmt::format(" R={}", wanted.ranks);
+  if (wanted.zones > 0) name += fmt::format(", {} zones", wanted.zones);
+  BalanceRow row{name, wanted.nodes, 1, 1, 0, std::nullopt};
+  const auto node = [&wanted](uint32_t i) {
+    DirectoryNode result;
+    result.id = NodeName(i);
+    if (wanted.zones > 0) result.domain = fmt::format("zone-{}", i % wanted.zones);
+    return result;
+  };
+  std::vector<DirectoryNode> nodes;
+  while (nodes.size() < wanted.ranks) nodes.push_back(node(static_cast<uint32_t>(nodes.size())));
+  const DirectoryShape shape{wanted.bits, wanted.ranks, true};
+  Directory directory = Must(Allocate(shape, nodes));
+  uint64_t violations = CountViolations(directory);
+  while (nodes.size() < wanted.nodes) {
+    nodes.push_back(node(static_cast<uint32_t>(nodes.size())));
+    Directory next = Must(Reallocate(directory, nodes));
+    const double ideal = static_cast<double>(shape.slots()) / static_cast<double>(nodes.size());
+    const auto moved = static_cast<double>(MovementBetween(directory, next).moved_slots);
+    directory = std::move(next);
+    row.max_mean = WorstBalance(directory);
     row.worst_max_mean = std::max(row.worst_max_mean, row.max_mean);
-    row.worst_movement = std::max(row.worst_movement, static_cast<double>(moved) * count /
-                                                          static_cast<double>(data.ranges.size()));
+    row.worst_movement = std::max(row.worst_movement, moved / ideal);
+    violations += CountViolations(directory);
   }
+  if (wanted.ranks > 1) row.violations = violations;
   return row;
 }
 

@@ -22,8 +22,15 @@ struct BalanceRow {
   std::optional<uint64_t> violations;
 };
 
-// A directory of 2^bits buckets that grows from one node to `nodes` by single joins.
-BalanceRow GrowDirectory(uint32_t bits, uint32_t nodes);
+// A directory of 2^bits buckets with so many replicas, on nodes of so many zones, that grows by
+// single joins from `ranks` nodes to `nodes`.
+struct DirectoryCase {
+  uint32_t bits = 16;
+  uint32_t ranks = 1;
+  uint32_t zones = 0;  // 0: each node fails alone
+  uint32_t nodes = 100;
+};
+BalanceRow GrowDirectory(const DirectoryCase& wanted);
 
 // A ring of derived tokens, `tokens` a node.
 BalanceRow GrowRing(uint32_t tokens, uint32_t nodes);

@@ -59,7 +59,9 @@ Results Measure(const Arguments& arguments) {
   Results results;
   results.table = arguments.quick ? MeasureTable(100, 16) : MeasureTable(10'000, 256);
   const uint32_t nodes = arguments.quick ? 8 : 100;
-  results.balance.push_back(GrowDirectory(arguments.quick ? 10 : 16, nodes));
+  const uint32_t bits = arguments.quick ? 10 : 16;
+  results.balance.push_back(GrowDirectory({bits, 1, 0, nodes}));
+  results.balance.push_back(GrowDirectory({bits, 3, 5, nodes}));
   for (const uint32_t tokens : {16U, 160U, 256U}) {
     results.balance.push_back(GrowRing(tokens, nodes));
   }

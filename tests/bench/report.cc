@@ -71,7 +71,7 @@ Json Headline(const Results& results) {
   std::optional<double> violations;
   for (const BalanceRow& row : results.balance) {
     if (!row.placement.starts_with("directory")) continue;
-    balance = std::max(balance.value_or(0), row.max_mean);
+    balance = std::max(balance.value_or(0), row.worst_max_mean);
     movement = std::max(movement.value_or(0), row.worst_movement);
     if (row.violations) violations = violations.value_or(0) + static_cast<double>(*row.violations);
   }
