@@ -12,24 +12,27 @@ namespace {
 // More routers than this in one process share slots, and pay the lock when they take turns.
 constexpr size_t kSlots = 8;
 
-uint64_t NextRouterId() {
-  static std::atomic<uint64_t> next = 1;
-  return next.fetch_add(1, std::memory_order_relaxed);
+size_t NextSlot() {
+  static std::atomic<size_t> next = 0;
+  return next.fetch_add(1, std::memory_order_relaxed) % kSlots;
 }
-
-struct NodeNames {
-  std::string_view id;
-  std::string_view address;
-};
 
 }  // namespace
 
 // A membership with the names of its nodes in a form that outlives it. Immutable.
 struct Router::Table {
-  uint64_t generation = 0;
+  // For each node, what a key that it owns is told; the hash, the epoch and the moves are missing.
+  // To copy a location is less work than to make one, if no piece of it lies across two lines.
+  struct alignas(16) Owner {
+    Location location;
+  };
+
   Membership::Ptr membership;
-  std::string_view history_tag;
-  std::vector<NodeNames> nodes;
+  HashSpec hash;
+  std::vector<Owner> owners;
+
+  std::optional<Location> Locate(std::string_view key) const;
+  void AddMoves(const Membership::Tenure& tenure, Location& location) const;
 };
 
 struct Router::State {
@@ -51,73 +54,113 @@ std::string Location::EpochWord() const {
   return word;
 }
 
-Router::Router() : id_(NextRouterId()), state_(std::make_unique<State>()) {}
+Router::Router() : slot_(NextSlot()), state_(std::make_unique<State>()) {}
 
 Router::~Router() = default;
 
 void Router::Install(const Membership::Ptr& membership) {
   auto table = std::make_shared<Table>();
   table->membership = membership;
-  table->nodes.reserve(membership->nodes().size());
-  const std::lock_guard<std::mutex> lock(state_->mutex);
-  table->history_tag = state_->Intern(membership->history().Tag());
-  for (const Node& node : membership->nodes()) {
-    table->nodes.push_back({state_->Intern(node.id), state_->Intern(node.address)});
-  }
-  table->generation = generation_.load(std::memory_order_relaxed) + 1;
-  state_->table = table;
-  generation_.store(table->generation, std::memory_order_release);
-}
-
-// Each thread keeps the tables of the routers it has used, and looks again when the generation has
-// moved on. A table that a thread holds stays alive until then, or until the thread ends.
-const Router::Table* Router::Present() const {
-  struct Slot {
-    uint64_t router = 0;
-    std::shared_ptr<const Table> table;
-  };
-  thread_local std::array<Slot, kSlots> slots;
-  Slot& slot = slots[id_ % kSlots];
-  const uint64_t generation = generation_.load(std::memory_order_acquire);
-  if (slot.router == id_ && slot.table != nullptr && slot.table->generation == generation) {
-    return slot.table.get();
-  }
-  const std::lock_guard<std::mutex> lock(state_->mutex);
-  slot.router = id_;
-  slot.table = state_->table;
-  return slot.table.get();
-}
-
-std::optional<Location> Router::Locate(std::string_view key) const {
-  const Table* table = Present();
-  if (table == nullptr) return std::nullopt;
-  const Route route = RouteKey(*table->membership, key);
+  table->hash = membership->spec().hash;
   Location location;
-  const NodeNames& owner = table->nodes[route.owner];
-  location.node = owner.id;
-  location.address = owner.address;
-  location.history_tag = table->history_tag;
-  location.epoch = route.epoch;
-  location.version = table->membership->version();
-  location.hash = route.hash;
-  if (route.pending) {
-    location.pending_node = table->nodes[*route.pending].id;
-    location.pending_address = table->nodes[*route.pending].address;
+  location.version = membership->version();
+  table->owners.reserve(membership->nodes().size());
+  // Declared before the lock: the table that nobody else holds is destroyed after it.
+  std::shared_ptr<const Table> previous;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  location.history_tag = state_->Intern(membership->history().Tag());
+  for (const Node& node : membership->nodes()) {
+    location.node = state_->Intern(node.id);
+    location.address = state_->Intern(node.address);
+    table->owners.push_back({location});
   }
-  if (route.previous) {
-    location.previous_node = table->nodes[*route.previous].id;
-    location.previous_address = table->nodes[*route.previous].address;
+  previous = std::exchange(state_->table, table);
+  present_.store(table.get(), std::memory_order_release);
+}
+
+namespace {
+
+// Each thread keeps a hold of the tables that it has used, so that a table is alive as long as a
+// thread may look at it: until the thread looks again after a new version, or ends. While it is
+// held, no other table can have its address, so that comparing addresses proves that the present
+// table of a router is the one that is held here.
+//
+// The addresses are apart from the holds: constant-initialised and trivially destroyed, reading
+// them needs no check whether they are there yet.
+// The model saves the call that position-independent code makes otherwise to find them.
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<const void*, kSlots>
+    held_tables = {};
+
+struct Holds {
+  ~Holds() { held_tables = {}; }
+  std::array<std::shared_ptr<const void>, kSlots> tables;
+};
+
+}  // namespace
+
+const Router::Table* Router::Present() const {
+  const Table* const known = present_.load(std::memory_order_acquire);
+  if (held_tables[slot_] == known) return known;
+  thread_local Holds holds;
+  std::shared_ptr<const Table> present;
+  {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    present = state_->table;
+  }
+  held_tables[slot_] = present.get();
+  holds.tables[slot_] = present;
+  return present.get();
+}
+
+// Out of line: rare, and the usual way needs fewer registers without it.
+[[gnu::noinline]] void Router::Table::AddMoves(const Membership::Tenure& tenure,
+                                               Location& location) const {
+  if (tenure.pending) {
+    location.pending_node = owners[*tenure.pending].location.node;
+    location.pending_address = owners[*tenure.pending].location.address;
+  }
+  if (tenure.previous) {
+    location.previous_node = owners[*tenure.previous].location.node;
+    location.previous_address = owners[*tenure.previous].location.address;
+  }
+}
+
+// Made where the caller of Locate wants it, without a copy: nothing else is returned here.
+[[gnu::always_inline]] inline std::optional<Location> Router::Table::Locate(
+    std::string_view key) const {
+  const HashPoint point = HashKey(hash, key);
+  const Membership::Holder holder = membership->HolderOf(point);
+  const Membership::Tenure& tenure = membership->tenures()[holder.tenure];
+  std::optional<Location> location(owners[holder.owner].location);
+  location->hash = point;
+  location->epoch = tenure.epoch;
+  if (tenure.pending.has_value() || tenure.previous.has_value()) [[unlikely]] {
+    AddMoves(tenure, *location);
   }
   return location;
 }
 
+std::optional<Location> Router::Locate(std::string_view key) const {
+  const Table* const present = present_.load(std::memory_order_acquire);
+  if (present == nullptr || held_tables[slot_] != present) [[unlikely]] {
+    return LocateAnew(key);
+  }
+  return present->Locate(key);
+}
+
+[[gnu::noinline]] std::optional<Location> Router::LocateAnew(std::string_view key) const {
+  const Table* const table = Present();
+  if (table == nullptr) return std::nullopt;
+  return table->Locate(key);
+}
+
 Version Router::version() const {
-  const Table* table = Present();
+  const Table* const table = Present();
   return table == nullptr ? Version(0) : table->membership->version();
 }
 
 Membership::Ptr Router::membership() const {
-  const Table* table = Present();
+  const Table* const table = Present();
   return table == nullptr ? nullptr : table->membership;
 }
 

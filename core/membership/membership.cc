@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <xxhash.h>
+#include "absl/container/flat_hash_map.h"
 
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
@@ -144,14 +146,11 @@ absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
   RETURN_IF_ERROR(CheckFollowers(data));
   std::shared_ptr<Membership> membership(new Membership(std::move(data)));
   RETURN_IF_ERROR(membership->IndexMoves());
+  membership->CompileTable();
   return membership;
 }
 
 Membership::Membership(MembershipData data) : data_(std::move(data)) {
-  std::vector<HashPoint> ends;
-  ends.reserve(data_.ranges.size());
-  for (const OwnedRange& range : data_.ranges) ends.push_back(range.end);
-  table_ = RoutingTable::Build(ends);
   const std::string bytes = EncodeMembership(data_);
   digest_ = XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -196,6 +195,40 @@ absl::Status Membership::IndexMoves() {
   return absl::OkStatus();
 }
 
+void Membership::CompileTable() {
+  absl::flat_hash_map<std::pair<Epoch, int>, uint32_t> index;
+  std::vector<HashPoint> ends;
+  std::vector<uint32_t> rows;
+  ends.reserve(data_.ranges.size());
+  rows.reserve(data_.ranges.size() * 2);
+  for (size_t i = 0; i < data_.ranges.size(); ++i) {
+    const OwnedRange& range = data_.ranges[i];
+    const int move = MoveAt(i);
+    const auto [found, is_new] =
+        index.try_emplace({range.epoch, move}, static_cast<uint32_t>(tenures_.size()));
+    if (is_new) tenures_.push_back(TenureOf(range.epoch, move));
+    ends.push_back(range.end);
+    rows.push_back(range.owner);
+    rows.push_back(found->second);
+  }
+  table_ = RoutingTable::Build(ends, rows, 2);
+}
+
+Membership::Tenure Membership::TenureOf(Epoch epoch, int move) const {
+  Tenure tenure{epoch, std::nullopt, std::nullopt};
+  if (move < 0) return tenure;
+  const auto at = static_cast<size_t>(move);
+  switch (data_.moves[at].phase) {
+    case MovePhase::kWarming:
+      tenure.pending = move_nodes_[at].to;
+      break;
+    case MovePhase::kGrace:
+      tenure.previous = move_nodes_[at].from;
+      break;
+  }
+  return tenure;
+}
+
 std::optional<NodeIndex> Membership::FindNode(std::string_view id) const {
   auto it = std::lower_bound(data_.nodes.begin(), data_.nodes.end(), id,
                              [](const Node& node, std::string_view key) { return node.id < key; });
@@ -218,21 +251,9 @@ HashRangeSet Membership::OwnedBy(std::string_view node) const {
 }
 
 Route RouteHash(const Membership& membership, HashPoint hash) {
-  const size_t index = membership.RangeIndexOf(hash);
-  const OwnedRange& range = membership.ranges()[index];
-  Route route{hash, range.owner, range.epoch, std::nullopt, std::nullopt};
-  const int at = membership.MoveAt(index);
-  if (at < 0) return route;
-  const auto move = static_cast<size_t>(at);
-  switch (membership.moves()[move].phase) {
-    case MovePhase::kWarming:
-      route.pending = membership.NodesOfMove(move).to;
-      break;
-    case MovePhase::kGrace:
-      route.previous = membership.NodesOfMove(move).from;
-      break;
-  }
-  return route;
+  const Membership::Holder holder = membership.HolderOf(hash);
+  const Membership::Tenure& tenure = membership.tenures()[holder.tenure];
+  return {hash, holder.owner, tenure.epoch, tenure.pending, tenure.previous};
 }
 
 Route RouteKey(const Membership& membership, std::string_view key) {

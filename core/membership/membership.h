@@ -57,6 +57,18 @@ struct MembershipData {
   friend bool operator==(const MembershipData&, const MembershipData&) = default;
 };
 
+// Where a key goes at one version.
+struct Route {
+  HashPoint hash = 0;
+  NodeIndex owner = 0;
+  Epoch epoch;
+  // Recipient that is being warmed for this key: send forgets (deletes) there too, never values.
+  std::optional<NodeIndex> pending;
+  // Previous owner during grace: a miss may be peeked there.
+  std::optional<NodeIndex> previous;
+  friend bool operator==(const Route&, const Route&) = default;
+};
+
 // The immutable value of a keyspace at one version: who owns every range under which epoch, and
 // which moves are under way. Thread-safe because it never changes; readers hold a shared_ptr.
 // Invariants, checked by Create: version above 0; spec and nodes valid, nodes unique; ranges cover
@@ -96,6 +108,25 @@ class Membership {
     const size_t count = data_.spec.replication - 1;
     return std::span<const NodeIndex>(data_.followers).subspan(index * count, count);
   }
+  // Under what an owner holds a range, and the move that it is part of.
+  struct Tenure {
+    Epoch epoch;
+    std::optional<NodeIndex> pending;   // as in Route
+    std::optional<NodeIndex> previous;  // as in Route
+    friend bool operator==(const Tenure&, const Tenure&) = default;
+  };
+  // All tenures that differ: about as many as there are epochs still held.
+  const std::vector<Tenure>& tenures() const { return tenures_; }
+  // Who holds `h`, and how, with or without moves: one load from a dense table on a directory, two
+  // on a ring.
+  struct Holder {
+    NodeIndex owner = 0;
+    uint32_t tenure = 0;  // index into tenures()
+  };
+  Holder HolderOf(HashPoint h) const {
+    const RoutingTable::Two found = table_.FirstTwo(h);
+    return {found.first, found.second};
+  }
   // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
   int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
 
@@ -111,25 +142,17 @@ class Membership {
  private:
   explicit Membership(MembershipData data);
   absl::Status IndexMoves();
+  void CompileTable();
+  Tenure TenureOf(Epoch epoch, int move) const;
 
+  RoutingTable table_;  // hash -> owner, index into tenures_
+  std::vector<Tenure> tenures_;
   MembershipData data_;
-  RoutingTable table_;
   std::vector<MoveNodes> move_nodes_;
   std::vector<int32_t> move_of_range_;  // empty when there is no move
   uint64_t digest_ = 0;
 };
 
-// Where a key goes at one version.
-struct Route {
-  HashPoint hash = 0;
-  NodeIndex owner = 0;
-  Epoch epoch;
-  // Recipient that is being warmed for this key: send forgets (deletes) there too, never values.
-  std::optional<NodeIndex> pending;
-  // Previous owner during grace: a miss may be peeked there.
-  std::optional<NodeIndex> previous;
-  friend bool operator==(const Route&, const Route&) = default;
-};
 Route RouteHash(const Membership& membership, HashPoint hash);
 Route RouteKey(const Membership& membership, std::string_view key);
 

@@ -1,9 +1,15 @@
 #include "core/placement/routing_table.h"
 
+#include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace warmring {
 namespace {
+
+// More ends in a cell, on average, and too many cells are crowded; fewer, and cells cost more
+// memory than they save time.
+constexpr double kMaxEndsPerCell = 3.6;
 
 // The shift for which bucket i ends at ((i + 1) << shift) - 1, or 0 when `ends` are not uniform.
 uint32_t UniformShift(const std::vector<HashPoint>& ends) {
@@ -15,24 +21,103 @@ uint32_t UniformShift(const std::vector<HashPoint>& ends) {
   return 64 - bits;
 }
 
+// At least one bit, so that shifts stay below 64.
+uint32_t CellBits(size_t ends) {
+  uint32_t bits = 1;
+  while (static_cast<double>(ends) > kMaxEndsPerCell * static_cast<double>(size_t{1} << bits)) {
+    ++bits;
+  }
+  return bits;
+}
+
+// Rows of `width` numbers, each padded to `stride`, and the first once more after the last.
+template <typename Numbers>
+void FillRows(const std::vector<uint32_t>& values, size_t width, size_t stride, Numbers& out) {
+  using Number = typename Numbers::value_type;
+  const size_t rows = values.size() / width;
+  out.assign((rows + 1) * stride, Number{0});
+  for (size_t row = 0; row <= rows; ++row) {
+    const size_t from = row == rows ? 0 : row * width;
+    for (size_t rank = 0; rank < width; ++rank) {
+      out[row * stride + rank] = static_cast<Number>(values[from + rank]);
+    }
+  }
+}
+
 }  // namespace
 
-RoutingTable RoutingTable::Build(const std::vector<HashPoint>& ends) {
+RoutingTable RoutingTable::Build(const std::vector<HashPoint>& ends,
+                                 const std::vector<uint32_t>& values, uint32_t width) {
   RoutingTable table;
+  table.size_ = ends.size();
   table.uniform_shift_ = UniformShift(ends);
-  if (table.uniform_shift_ != 0) return table;
-  table.ends_ = ends;
-  // At least two cells per range keeps the scan short; at least 2 cells keeps the shift below 64.
-  const uint32_t bits = static_cast<uint32_t>(std::bit_width(ends.size())) + 1;
-  table.index_shift_ = 64 - bits;
-  table.index_.resize(size_t{1} << bits);
-  size_t next = 0;
-  for (size_t cell = 0; cell < table.index_.size(); ++cell) {
-    const HashPoint first = static_cast<HashPoint>(cell) << table.index_shift_;
-    while (next < ends.size() && ends[next] < first) ++next;
-    table.index_[cell] = static_cast<uint32_t>(next);
+  if (width > 0) {
+    const uint32_t stride = std::bit_ceil(width);
+    table.stride_bits_ = static_cast<uint32_t>(std::countr_zero(stride));
+    table.is_narrow_ =
+        *std::max_element(values.begin(), values.end()) <= std::numeric_limits<uint16_t>::max();
+    if (table.is_narrow_) {
+      FillRows(values, width, stride, table.narrow_);
+    } else {
+      FillRows(values, width, stride, table.wide_);
+    }
   }
+  if (table.uniform_shift_ != 0) return table;
+
+  table.low_bits_.resize(ends.size());
+  std::transform(ends.begin(), ends.end(), table.low_bits_.begin(),
+                 [](HashPoint end) { return static_cast<uint32_t>(end); });
+  const uint32_t bits = CellBits(ends.size());
+  table.cell_shift_ = 64 - bits;
+  table.cells_.resize(size_t{1} << bits);
+  size_t next = 0;
+  for (size_t i = 0; i < table.cells_.size(); ++i) {
+    Cell& cell = table.cells_[i];
+    std::fill(std::begin(cell.fractions), std::end(cell.fractions),
+              std::numeric_limits<int32_t>::max());
+    const size_t first = next;
+    cell.first = static_cast<uint32_t>(first);
+    for (; next < ends.size() && ends[next] >> table.cell_shift_ == i; ++next) {
+      if (next - first < kCellEnds) {
+        cell.fractions[next - first] = static_cast<int32_t>(table.FractionOf(ends[next]));
+      }
+    }
+    if (next - first > kCellEnds) {
+      cell.first |= kCrowded;
+      cell.fractions[0] = static_cast<int32_t>(table.crowded_.size());
+      table.crowded_.insert(table.crowded_.end(), ends.begin() + static_cast<std::ptrdiff_t>(first),
+                            ends.begin() + static_cast<std::ptrdiff_t>(next));
+    }
+  }
+  table.crowded_.shrink_to_fit();
   return table;
+}
+
+size_t RoutingTable::PositionInDoubt(HashPoint h) const {
+  const auto number = static_cast<size_t>(h >> cell_shift_);
+  const Cell& cell = cells_[number];
+  const size_t first = cell.first & ~kCrowded;
+  const size_t end = number + 1 == cells_.size() ? size_ : cells_[number + 1].first & ~kCrowded;
+  if (cell.first >= kCrowded) {
+    const auto begin = crowded_.begin() + cell.fractions[0];
+    const auto found = std::lower_bound(begin, begin + static_cast<std::ptrdiff_t>(end - first), h);
+    return first + static_cast<size_t>(found - begin);
+  }
+  // Ends with this very fraction differ from `h`, if at all, in their low 32 bits.
+  const auto fraction = static_cast<int32_t>(FractionOf(h));
+  size_t position = first;
+  while (position < end && cell.fractions[position - first] < fraction) ++position;
+  while (position < end && cell.fractions[position - first] == fraction &&
+         low_bits_[position] < static_cast<uint32_t>(h)) {
+    ++position;
+  }
+  return position;
+}
+
+size_t RoutingTable::MemoryBytes() const {
+  return narrow_.capacity() * sizeof(uint16_t) + wide_.capacity() * sizeof(uint32_t) +
+         cells_.capacity() * sizeof(Cell) + low_bits_.capacity() * sizeof(uint32_t) +
+         crowded_.capacity() * sizeof(HashPoint);
 }
 
 }  // namespace warmring

@@ -22,6 +22,9 @@ size_t Expected(const std::vector<HashPoint>& ends, HashPoint point) {
 // Probes at, just before and just after each end, at the ends of the space, and at random.
 void ExpectAgrees(const std::vector<HashPoint>& ends, std::mt19937_64& random) {
   const RoutingTable table = RoutingTable::Build(ends);
+  std::vector<uint32_t> numbers;
+  for (uint32_t i = 0; i < ends.size(); ++i) numbers.push_back(i * 3);
+  const RoutingTable with_numbers = RoutingTable::Build(ends, numbers, 1);
   std::vector<HashPoint> points = {0, 1, kTop, kTop - 1, kTop >> 1, (kTop >> 1) + 1};
   for (const HashPoint end : ends) {
     points.insert(points.end(), {end - 1, end, end + 1});
@@ -29,6 +32,8 @@ void ExpectAgrees(const std::vector<HashPoint>& ends, std::mt19937_64& random) {
   for (int i = 0; i < 1000; ++i) points.push_back(random());
   for (const HashPoint point : points) {
     ASSERT_EQ(table.Find(point), Expected(ends, point)) << point << " among " << ends.size();
+    ASSERT_EQ(with_numbers.Find(point), Expected(ends, point));
+    ASSERT_EQ(with_numbers.Value(point), numbers[Expected(ends, point)]);
   }
 }
 
@@ -108,6 +113,77 @@ TEST(RoutingTableTest, EndsCrowdedInOneCell) {
     while (ends.size() < 300) ends.insert(base + random() % 3000);
     ExpectAgrees(Sorted(ends), random);
   }
+}
+
+// Ends that agree in every bit that a cell keeps are told apart by their low bits.
+TEST(RoutingTableTest, EndsThatDifferInTheirLowestBitsOnly) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 50; ++round) {
+    std::set<HashPoint> ends;
+    while (ends.size() < 400) {
+      const HashPoint base = random();
+      for (const HashPoint step : {0u, 1u, 2u, 7u}) ends.insert(base + step);
+    }
+    ExpectAgrees(Sorted(ends), random);
+  }
+}
+
+// The largest fraction is what an empty lane holds.
+TEST(RoutingTableTest, EndsAtTheEndsOfCells) {
+  std::mt19937_64 random(8);
+  std::set<HashPoint> ends;
+  for (uint64_t cell = 0; cell < 64; ++cell) {
+    const HashPoint last = (cell << 58) - 1;
+    ends.insert({last, last + 1, last - (uint64_t{1} << 26), (cell << 58) + random() % 1000});
+  }
+  ExpectAgrees(Sorted(ends), random);
+}
+
+// (number of ranges, width, largest number)
+void ExpectRows(const std::vector<HashPoint>& ends, uint32_t width, uint32_t largest) {
+  std::mt19937_64 random(9);
+  std::vector<uint32_t> values;
+  for (size_t i = 0; i < ends.size() * width; ++i) {
+    values.push_back(static_cast<uint32_t>(random() % (uint64_t{largest} + 1)));
+  }
+  values.back() = largest;
+  const RoutingTable table = RoutingTable::Build(ends, values, width);
+  for (int i = 0; i < 2000; ++i) {
+    const HashPoint point = i < 2 ? HashPoint{0} - static_cast<HashPoint>(i) : random();
+    const size_t range = Expected(ends, point);
+    const RoutingTable::Row row = table.Values(point);
+    ASSERT_EQ(table.Value(point), values[range * width]);
+    for (uint32_t rank = 0; rank < width; ++rank) {
+      ASSERT_EQ(row[rank], values[range * width + rank]) << "rank " << rank << " of " << width;
+    }
+  }
+}
+
+TEST(RoutingTableTest, RowsHoldTheNumbersOfTheirRange) {
+  std::mt19937_64 random(10);
+  std::set<HashPoint> ends;
+  while (ends.size() < 3000) ends.insert(random());
+  for (const uint32_t width : {1u, 2u, 3u, 4u, 5u, 8u, 16u}) {
+    for (const uint32_t largest : {0u, 65535u, 65536u, UINT32_MAX}) {
+      ExpectRows(Sorted(ends), width, largest);
+      ExpectRows(BucketEnds(10), width, largest);
+      ExpectRows({kTop >> 1}, width, largest);
+    }
+  }
+}
+
+TEST(RoutingTableTest, ATokenCostsAtMostTwentyFourBytes) {
+  std::mt19937_64 random(11);
+  for (const size_t size : {size_t{1600}, size_t{16'000}, size_t{160'000}}) {
+    std::set<HashPoint> ends;
+    while (ends.size() < size) ends.insert(random());
+    const std::vector<uint32_t> owners(size, 7);
+    const RoutingTable table = RoutingTable::Build(Sorted(ends), owners, 1);
+    EXPECT_LE(table.MemoryBytes(), size * 24) << size;
+  }
+  const std::vector<uint32_t> owners(size_t{1} << 16, 7);
+  const RoutingTable directory = RoutingTable::Build(BucketEnds(16), owners, 1);
+  EXPECT_EQ(directory.MemoryBytes(), ((size_t{1} << 16) + 1) * 2);
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ struct Location {
 // Keys to owners, by the newest membership that this process has.
 //
 // Thread-safe. Locate is wait-free once a thread has seen the present version: it reads one atomic,
-// takes no lock and allocates nothing. A thread's first Locate after a new version takes a lock
-// that is held for the copy of a pointer.
+// writes nothing that another thread reads, takes no lock and allocates nothing. A thread's first
+// Locate after a new version takes a lock that is held for the copy of a pointer.
 class Router {
  public:
   Router();
@@ -60,9 +60,10 @@ class Router {
   struct Table;
   struct State;
   const Table* Present() const;
+  std::optional<Location> LocateAnew(std::string_view key) const;
 
-  const uint64_t id_;  // of no other router of this process, ever
-  std::atomic<uint64_t> generation_ = 0;
+  std::atomic<const Table*> present_ = nullptr;  // owned by state_
+  const size_t slot_;                            // where each thread keeps its hold of a table
   const std::unique_ptr<State> state_;
 };
 
