@@ -4,10 +4,22 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/membership/update.h"
 #include "core/placement/allocator.h"
 #include "tests/vectors/vectors.h"
 
 namespace warmring {
+namespace {
+
+Membership::Ptr OrAbort(absl::StatusOr<Membership::Ptr> membership) {
+  if (!membership.ok()) {
+    std::fprintf(stderr, "%s\n", membership.status().ToString().c_str());
+    std::abort();
+  }
+  return *std::move(membership);
+}
+
+}  // namespace
 
 using Json = nlohmann::ordered_json;
 
@@ -54,16 +66,24 @@ Membership::Ptr FleetOf(const KeyspaceSpec& spec, std::vector<Node> nodes,
   data.moves = std::move(moves);
   std::sort(data.nodes.begin(), data.nodes.end(),
             [](const Node& a, const Node& b) { return a.id < b.id; });
-  absl::StatusOr<Membership::Ptr> membership = Membership::Create(std::move(data));
-  if (!membership.ok()) {
-    std::fprintf(stderr, "%s\n", membership.status().ToString().c_str());
-    std::abort();
-  }
-  return *std::move(membership);
+  return OrAbort(Membership::Create(std::move(data)));
 }
 
 Membership::Ptr NewFleet(const KeyspaceSpec& spec, const std::vector<Node>& nodes) {
   return FleetOf(spec, nodes, InitialRanges(spec, nodes, Epoch(1)));
+}
+
+Membership::Ptr Changed(const Membership& base, const std::vector<Node>& added,
+                        const std::vector<NodeId>& removed) {
+  const Reallocation change = Reallocate(base, added, removed);
+  Update update;
+  update.put_nodes = added;
+  update.split_at = change.splits;
+  for (const RangeMove& move : change.moves) {
+    update.assignments.push_back({move.ranges, move.to, Epoch(base.version().value + 1)});
+  }
+  update.remove_nodes = removed;
+  return OrAbort(Apply(base, update));
 }
 
 Json NodesJson(const std::vector<Node>& nodes) {
@@ -80,7 +100,7 @@ Json NodesJson(const std::vector<Node>& nodes) {
 Json OwnedRangesJson(const Membership& membership) {
   Json list = Json::array();
   for (const OwnedRange& range : membership.ranges()) {
-    list.push_back({Hex(range.end), membership.nodes()[range.owner].id, range.epoch.value});
+    list.push_back({Hex(range.end), membership.nodes()[range.owner].id, Hex(range.epoch.value)});
   }
   return list;
 }

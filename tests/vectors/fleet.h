@@ -23,6 +23,10 @@ Membership::Ptr FleetOf(const KeyspaceSpec& spec, std::vector<Node> nodes,
 // The same with the ranges that a new keyspace gets.
 Membership::Ptr NewFleet(const KeyspaceSpec& spec, const std::vector<Node>& nodes);
 
+// What becomes of `base` when the allocator adds and removes nodes.
+Membership::Ptr Changed(const Membership& base, const std::vector<Node>& added,
+                        const std::vector<NodeId>& removed);
+
 // {"id", "weight_milli", and only when they are set "hash_name" (hex bytes) and "zone"}.
 nlohmann::ordered_json NodesJson(const std::vector<Node>& nodes);
 // [[end, owner, epoch], ...]

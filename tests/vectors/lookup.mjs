@@ -1,55 +1,55 @@
-// Lookup in JavaScript, written from docs/spec/placement.md and from nothing else, against the
-// vectors: node lookup.mjs [DIRECTORY]. Ends 1 at the first difference.
+// Lookup in JavaScript, written from docs/spec/placement.md and from nothing else.
+//
+// It stands for the implementations that do not exist yet: what it computes must agree with the core
+// library on every vector (check_lookup.mjs). Points, versions and measures are BigInt, keys and hash
+// names are Buffer. Made to be read, not to be fast.
 
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { isDeepStrictEqual } from 'node:util';
 import { xxh3 } from './xxh3.mjs';
 
-const SPACE = 1n << 64n;
+export { xxh3 };
+export const SPACE = 1n << 64n;
+const modulo = (value) => ((value % SPACE) + SPACE) % SPACE;
 
-function hashTag(key) {
+export function hashTag(key) {
   const start = key.indexOf('{');
   const end = key.indexOf('}', start + 1);
   return start >= 0 && end > start + 1 ? key.subarray(start + 1, end) : key;
 }
 
-function littleEndian(value, size) {
+export function littleEndian(value, size) {
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64LE(BigInt(value));
   return bytes.subarray(0, size);
 }
 
-const token = (hashName, index) => xxh3(Buffer.concat([hashName, Buffer.alloc(1), littleEndian(index, 4)]));
-const nodeOrder = (id) => xxh3(Buffer.from(id));
-const bucketOrder = (bucket, id, rank) => xxh3(littleEndian(bucket, 8), xxh3(Buffer.from(id), BigInt(rank)));
-const hashName = (node) => ('hash_name' in node ? Buffer.from(node.hash_name, 'hex') : Buffer.from(node.id));
+export const token = (hashName, index) =>
+  xxh3(Buffer.concat([hashName, Buffer.alloc(1), littleEndian(index, 4)]));
+export const nodeOrder = (id) => xxh3(Buffer.from(id));
+export const bucketOrder = (bucket, id, rank) => xxh3(littleEndian(bucket, 8), xxh3(Buffer.from(id), BigInt(rank)));
+
+function tokensOf(node, tokensPerNode) {
+  const name = 'hash_name' in node ? Buffer.from(node.hash_name, 'hex') : Buffer.from(node.id);
+  const count = Math.max(Math.floor((tokensPerNode * node.weight_milli + 500) / 1000), 1);
+  return Array.from({ length: count }, (_, i) => token(name, i));
+}
 
 function compare(a, b) {
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return a[i] < b[i] ? -1 : 1;
   return 0;
 }
 
-function tokensOf(node, tokensPerNode) {
-  const count = Math.max(Math.floor((tokensPerNode * node.weight_milli + 500) / 1000), 1);
-  return Array.from({ length: count }, (_, i) => token(hashName(node), i));
-}
-
 // [end, owner] by end; of equal tokens the lowest (order of the node, id) stays.
-function deriveRing(nodes, tokensPerNode) {
+export function deriveRing(nodes, tokensPerNode) {
   const tokens = nodes.flatMap((node) => {
     const order = nodeOrder(node.id);
     return tokensOf(node, tokensPerNode).map((at) => [at, order, node.id]);
   });
-  return tokens
-    .sort(compare)
-    .filter(([at], i) => i === 0 || tokens[i - 1][0] !== at)
-    .map(([at, , id]) => [at, id]);
+  tokens.sort(compare);
+  return tokens.filter(([at], i) => i === 0 || tokens[i - 1][0] !== at).map(([at, , id]) => [at, id]);
 }
 
-// Index of the first end at or clockwise after the point.
-function find(ranges, point) {
+// Index of the first range whose end is at or clockwise after the point.
+export function find(ranges, point) {
   let [low, high] = [0, ranges.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -59,80 +59,72 @@ function find(ranges, point) {
   return low % ranges.length;
 }
 
-const distance = (from, to) => (to - from + SPACE) % SPACE;
-const contains = (ranges, point) =>
-  ranges.some(([start, end]) => distance(start + 1n, point) <= distance(start + 1n, end));
+const sizeMinusOne = ([start, end]) => modulo(end - start - 1n);
+const contains = (ranges, point) => ranges.some((range) => modulo(point - range[0] - 1n) <= sizeMinusOne(range));
+export const measure = (ranges) => ranges.reduce((sum, range) => sum + sizeMinusOne(range) + 1n, 0n);
 
-function route(ranges, moves, point) {
+// [owner, epoch, pending, previous]; ranges are [end, owner, epoch].
+export function route(ranges, moves, point) {
   const [, owner, epoch] = ranges[find(ranges, point)];
-  const move = moves.find((candidate) => contains(candidate.ranges.map(([a, b]) => [number(a), number(b)]), point));
+  const move = moves.find((candidate) => contains(candidate.ranges, point));
   const pending = move?.phase === 'warming' ? move.to : null;
   const previous = move?.phase === 'grace' ? move.from : null;
   return [owner, epoch, pending, previous];
 }
 
-function bucketOwner({ bits, owners, nodes }, point) {
+// The owner of bucket b is the base-36 digit b of `owners`, which repeats.
+export function bucketOwner(bits, nodes, owners, point) {
   const bucket = Number(point >> BigInt(64 - bits));
   return nodes[parseInt(owners[bucket % owners.length], 36)].id;
 }
 
-// ---- The vectors ---------------------------------------------------------------------------------
-
-const number = (text) => BigInt('0x' + text);
-const bytes = (text) => Buffer.from(text, 'hex');
-
-function same(what, expected, actual) {
-  if (isDeepStrictEqual(expected, actual)) return;
-  const text = (value) => JSON.stringify(value, (_, part) => (typeof part === 'bigint' ? part.toString(16) : part));
-  console.error(`lookup.mjs: ${what}: the vector says ${text(expected)}, this implementation ${text(actual)}`);
-  process.exit(1);
+// Maximal ranges of arcs that are in order of their ends: one that wraps comes last.
+function normal(arcs) {
+  const merged = [];
+  for (const [start, end] of arcs) {
+    if (merged.length > 0 && merged.at(-1)[1] === start) merged.at(-1)[1] = end;
+    else merged.push([start, end]);
+  }
+  if (merged.length === 1 && merged[0][0] === merged[0][1]) return [[SPACE - 1n, SPACE - 1n]];
+  if (merged.length > 1 && merged.at(-1)[1] === merged[0][0]) {
+    const [[, end]] = merged.splice(0, 1);
+    merged.at(-1)[1] = end;
+    return merged;
+  }
+  // The first arc may hold the end of the space, which makes it the last one.
+  const [first] = merged;
+  if (first[0] >= first[1] && first[0] !== SPACE - 1n) merged.push(merged.shift());
+  return merged;
 }
 
-const checks = {
-  hash({ keys }) {
-    for (const { bytes: key, hash, seed, seeded_hash: seeded } of keys) {
-      same(`hash of ${key}`, number(hash), xxh3(bytes(key)));
-      same(`seeded hash of ${key}`, number(seeded), xxh3(bytes(key), number(seed)));
-    }
-  },
-  tag({ keys }) {
-    for (const { key, tag, hash, hash_without_tags: whole } of keys) {
-      same(`tag of ${key}`, tag, hashTag(bytes(key)).toString('hex'));
-      same(`hash of the tag of ${key}`, number(hash), xxh3(hashTag(bytes(key))));
-      same(`hash of ${key}`, number(whole), xxh3(bytes(key)));
-    }
-  },
-  token({ tokens, nodes, buckets }) {
-    for (const c of tokens) same(JSON.stringify(c), number(c.token), token(bytes(c.hash_name), c.index));
-    for (const c of nodes) same(JSON.stringify(c), number(c.order_key), nodeOrder(c.id));
-    for (const c of buckets) same(JSON.stringify(c), number(c.order_key), bucketOrder(c.bucket, c.id, c.rank));
-  },
-  owner({ derived_rings: rings, memberships, directories }) {
-    for (const { name, nodes, tokens_per_node: perNode, ranges, tokens_digest: digest, points, keys } of rings) {
-      const ring = deriveRing(nodes, perNode);
-      same(`${name}: ranges`, ranges, ring.length);
-      const index = new Map(nodes.map(({ id }, i) => [id, i]));
-      const all = ring.flatMap(([end, owner]) => [littleEndian(end, 8), littleEndian(index.get(owner), 4)]);
-      same(`${name}: tokens_digest`, number(digest), xxh3(Buffer.concat(all)));
-      for (const [point, owner] of points) same(`${name}: ${point}`, owner, ring[find(ring, number(point))][1]);
-      for (const [key, owner] of keys) same(`${name}: ${key}`, owner, ring[find(ring, xxh3(Buffer.from(key)))][1]);
-    }
-    for (const { name, ranges, moves, points } of memberships) {
-      const parsed = ranges.map(([end, owner, epoch]) => [number(end), owner, epoch]);
-      for (const [point, ...expected] of points) {
-        same(`${name}: ${point}`, expected, route(parsed, moves, number(point)));
-      }
-    }
-    for (const directory of directories) {
-      const { name, points, keys } = directory;
-      for (const [point, owner] of points) same(`${name}: ${point}`, owner, bucketOwner(directory, number(point)));
-      for (const [key, owner] of keys) same(`${name}: ${key}`, owner, bucketOwner(directory, xxh3(Buffer.from(key))));
-    }
-  },
-};
-
-const directory = process.argv[2] ?? dirname(fileURLToPath(import.meta.url));
-for (const [name, check] of Object.entries(checks)) {
-  check(JSON.parse(readFileSync(join(directory, `${name}.json`), 'utf8')));
+// [[from, to, maximal ranges]] and the number of arcs that change; each side is [end, owner].
+export function diff(before, after) {
+  const ends = [...new Set([...before, ...after].map(([end]) => end))].sort((a, b) => (a < b ? -1 : 1));
+  const changed = new Map();
+  let arcs = 0;
+  ends.forEach((end, i) => {
+    const [from, to] = [before, after].map((side) => side[find(side, end)][1]);
+    if (from === to) return;
+    arcs += 1;
+    const flow = `${from} ${to}`;
+    if (!changed.has(flow)) changed.set(flow, [from, to, []]);
+    changed.get(flow)[2].push([ends.at(i - 1), end]);
+  });
+  const moves = [...changed.values()].sort(compare).map(([from, to, ranges]) => [from, to, normal(ranges)]);
+  return { moves, arcs };
 }
-console.log(`lookup.mjs: ${Object.keys(checks).join(', ')}: no difference`);
+
+// Each is [history, version], or null.
+export const takeSnapshot = (have, offered) =>
+  have && have[0] === offered[0] && offered[1] < have[1] ? 'refuse' : 'take';
+
+export function takeDelta(have, history, base, version) {
+  const same = have !== null && have[0] === history;
+  if (same && version <= have[1]) return 'ignore';
+  return same && have[1] === base && version === base + 1n ? 'take' : 'ask for a snapshot';
+}
+
+export function install(boundTo, installed, offered, sameDigest) {
+  if (offered[0] !== boundTo || offered[1] < installed) return 'refuse';
+  return offered[1] > installed || sameDigest ? 'take' : 'refuse';
+}

@@ -1,18 +1,14 @@
-#!/usr/bin/python3
-"""Lookup in Python, written from docs/spec/placement.md and from nothing else, against the vectors.
+"""Lookup in Python, written from docs/spec/placement.md and from nothing else.
 
-lookup.py [DIRECTORY]   ends 1 at the first difference; DIRECTORY is where the vectors are
+It stands for the implementations that do not exist yet: what it computes must agree with the core
+library on every vector (check_lookup.py). Made to be read, not to be fast.
 """
 
 import bisect
-import json
-import os
-import sys
 
-try:
-    from xxhash import xxh3_64_intdigest as xxh3
-except ImportError:
-    sys.exit("lookup.py: the package xxhash is missing: run scripts/setup (python3-xxhash)")
+from xxhash import xxh3_64_intdigest as xxh3
+
+SPACE = 2**64
 
 
 def hash_tag(key):
@@ -58,100 +54,69 @@ def find(ends, point):
 
 
 def contains(ranges, point):
-    return any((point - start - 1) % 2**64 <= (end - start - 1) % 2**64 for start, end in ranges)
+    return any((point - start - 1) % SPACE <= (end - start - 1) % SPACE for start, end in ranges)
 
 
 def route(ranges, moves, point):
+    """[owner, epoch, pending, previous]; ranges are (end, owner, epoch), moves have parsed ranges."""
     _, owner, epoch = ranges[find([end for end, _, _ in ranges], point)]
-    pending = previous = None
-    for move in moves:
-        if contains(pairs(move["ranges"]), point):
-            pending = move["to"] if move["phase"] == "warming" else None
-            previous = move["from"] if move["phase"] == "grace" else None
+    move = next((move for move in moves if contains(move["ranges"], point)), None)
+    pending = move["to"] if move and move["phase"] == "warming" else None
+    previous = move["from"] if move and move["phase"] == "grace" else None
     return [owner, epoch, pending, previous]
 
 
-def bucket_owner(directory, point):
-    owners = directory["owners"]
-    bucket = point >> (64 - directory["bits"])
-    return directory["nodes"][int(owners[bucket % len(owners)], 36)]["id"]
+def bucket_owner(bits, nodes, owners, point):
+    """The owner of bucket b is the base-36 digit b of `owners`, which repeats."""
+    bucket = point >> (64 - bits)
+    return nodes[int(owners[bucket % len(owners)], 36)]["id"]
 
 
-# ---- The vectors ---------------------------------------------------------------------------------
+def normal(ranges):
+    """Maximal disjoint ranges in order of their first point; one that wraps comes last."""
+    merged = []
+    for start, end in sorted(((start + 1) % SPACE, end) for start, end in ranges):
+        if merged and merged[-1][1] + 1 == start:
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    if len(merged) > 1 and (merged[-1][1] + 1) % SPACE == merged[0][0]:
+        merged[-1] = (merged[-1][0], merged.pop(0)[1])
+    if len(merged) == 1 and (merged[0][1] + 1) % SPACE == merged[0][0]:
+        return [(SPACE - 1, SPACE - 1)]
+    return [((start - 1) % SPACE, end) for start, end in merged]
 
 
-def number(text):
-    return int(text, 16)
+def measure(ranges):
+    return sum((end - start - 1) % SPACE + 1 for start, end in ranges)
 
 
-def pairs(ranges):
-    return [(number(start), number(end)) for start, end in ranges]
+def diff(before, after):
+    """{(from, to): maximal ranges} and the number of arcs that change; each side is [(end, owner)]."""
+    old_ends, new_ends = [end for end, _ in before], [end for end, _ in after]
+    ends = sorted({*old_ends, *new_ends})
+    changed = {}
+    for start, end in zip(ends[-1:] + ends[:-1], ends):
+        nodes = before[find(old_ends, end)][1], after[find(new_ends, end)][1]
+        if nodes[0] != nodes[1]:
+            changed.setdefault(nodes, []).append((start, end))
+    arcs = sum(len(ranges) for ranges in changed.values())
+    return {nodes: normal(changed[nodes]) for nodes in sorted(changed)}, arcs
 
 
-def same(what, expected, actual):
-    if expected != actual:
-        sys.exit(f"lookup.py: {what}: the vector says {expected!r}, this implementation {actual!r}")
+def take_snapshot(have, offered):
+    """Each is (history, version), or None."""
+    return "refuse" if have and have[0] == offered[0] and offered[1] < have[1] else "take"
 
 
-def check_hash(file):
-    for case in file["keys"]:
-        key = bytes.fromhex(case["bytes"])
-        same(f"hash of {case['bytes']}", number(case["hash"]), xxh3(key))
-        same(f"seeded hash of {case['bytes']}", number(case["seeded_hash"]), xxh3(key, number(case["seed"])))
+def take_delta(have, history, base, version):
+    if have and have[0] == history and version <= have[1]:
+        return "ignore"
+    fits = have == (history, base) and version == base + 1
+    return "take" if fits else "ask for a snapshot"
 
 
-def check_tag(file):
-    for case in file["keys"]:
-        key = bytes.fromhex(case["key"])
-        same(f"tag of {key}", bytes.fromhex(case["tag"]), hash_tag(key))
-        same(f"hash of the tag of {key}", number(case["hash"]), xxh3(hash_tag(key)))
-        same(f"hash of {key}", number(case["hash_without_tags"]), xxh3(key))
-
-
-def check_token(file):
-    for case in file["tokens"]:
-        same(f"token {case}", number(case["token"]), token(bytes.fromhex(case["hash_name"]), case["index"]))
-    for case in file["nodes"]:
-        same(f"node {case}", number(case["order_key"]), node_order(case["id"]))
-    for case in file["buckets"]:
-        same(f"bucket {case}", number(case["order_key"]),
-             bucket_order(case["bucket"], case["id"], case["rank"]))
-
-
-def check_owner(file):
-    for case in file["derived_rings"]:
-        ring = derive_ring(case["nodes"], case["tokens_per_node"])
-        same(f"{case['name']}: ranges", case["ranges"], len(ring))
-        ends = [end for end, _ in ring]
-        index = {node["id"]: i for i, node in enumerate(case["nodes"])}
-        digest = xxh3(b"".join(end.to_bytes(8, "little") + index[owner].to_bytes(4, "little")
-                               for end, owner in ring))
-        same(f"{case['name']}: tokens_digest", number(case["tokens_digest"]), digest)
-        for point, owner in case["points"]:
-            same(f"{case['name']}: {point}", owner, ring[find(ends, number(point))][1])
-        for key, owner in case["keys"]:
-            same(f"{case['name']}: {key}", owner, ring[find(ends, xxh3(key.encode()))][1])
-    for case in file["memberships"]:
-        ranges = [(number(end), owner, epoch) for end, owner, epoch in case["ranges"]]
-        for point, *expected in case["points"]:
-            same(f"{case['name']}: {point}", expected, route(ranges, case["moves"], number(point)))
-    for case in file["directories"]:
-        for point, owner in case["points"]:
-            same(f"{case['name']}: {point}", owner, bucket_owner(case, number(point)))
-        for key, owner in case["keys"]:
-            same(f"{case['name']}: {key}", owner, bucket_owner(case, xxh3(key.encode())))
-
-
-CHECKS = {"hash": check_hash, "tag": check_tag, "token": check_token, "owner": check_owner}
-
-
-def main():
-    directory = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-    for name, check in CHECKS.items():
-        with open(os.path.join(directory, name + ".json"), encoding="utf-8") as file:
-            check(json.load(file))
-    print(f"lookup.py: {', '.join(CHECKS)}: no difference")
-
-
-if __name__ == "__main__":
-    main()
+def install(bound_to, installed, offered, same_digest):
+    if offered[0] != bound_to or offered[1] < installed:
+        return "refuse"
+    return "take" if offered[1] > installed or same_digest else "refuse"

@@ -123,8 +123,8 @@ Json Routed(const std::string& name, const Membership& membership) {
     const auto id = [&](std::optional<NodeIndex> node) {
       return node.has_value() ? Json(membership.nodes()[*node].id) : Json(nullptr);
     };
-    points.push_back(
-        {Hex(point), id(route.owner), route.epoch.value, id(route.pending), id(route.previous)});
+    points.push_back({Hex(point), id(route.owner), Hex(route.epoch.value), id(route.pending),
+                      id(route.previous)});
   }
   return {{"name", name},
           {"ranges", OwnedRangesJson(membership)},

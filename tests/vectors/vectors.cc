@@ -33,10 +33,11 @@ std::string Pretty(const Json& file) {
 }  // namespace
 
 std::vector<VectorFile> AllVectorFiles() {
-  return {{"hash.json", Pretty(HashVectors())},
-          {"tag.json", Pretty(TagVectors())},
-          {"token.json", Pretty(TokenVectors())},
-          {"owner.json", Pretty(OwnerVectors())}};
+  return {
+      {"hash.json", Pretty(HashVectors())},       {"tag.json", Pretty(TagVectors())},
+      {"token.json", Pretty(TokenVectors())},     {"owner.json", Pretty(OwnerVectors())},
+      {"diff.json", Pretty(DiffVectors())},       {"allocator.json", Pretty(AllocatorVectors())},
+      {"version.json", Pretty(VersionVectors())}, {"invalid.json", Pretty(InvalidVectors())}};
 }
 
 std::string Hex(uint64_t value) { return fmt::format("{:016x}", value); }
@@ -57,6 +58,23 @@ Json RangesJson(const HashRangeSet& set) {
   Json ranges = Json::array();
   for (const HashRange& range : set.Ranges()) ranges.push_back({Hex(range.start), Hex(range.end)});
   return ranges;
+}
+
+HashMeasure Moved(const std::vector<RangeMove>& moves) {
+  HashMeasure moved = 0;
+  for (const RangeMove& move : moves) moved += move.ranges.Measure();
+  return moved;
+}
+
+Json MovesJson(const std::vector<RangeMove>& moves) {
+  Json list = Json::array();
+  for (const RangeMove& move : moves) {
+    list.push_back({{"from", move.from},
+                    {"to", move.to},
+                    {"ranges", RangesJson(move.ranges)},
+                    {"measure", HexMeasure(move.ranges.Measure())}});
+  }
+  return list;
 }
 
 HashPoint SamplePoint(uint64_t i) { return HashKey(HashSpec(), fmt::format("point:{}", i)); }

@@ -158,5 +158,154 @@ TEST(VectorsTest, OwnersAreThoseOfAPlainSearch) {
   }
 }
 
+// Five nodes with 256 virtual nodes each, and a sixth one joins: all of its arcs are cold at once.
+TEST(VectorsTest, TheIncidentInNumbers) {
+  const Json file = Read("diff.json");
+  const Json& incident = file["derived_rings"][0];
+  EXPECT_EQ(incident["tokens_per_node"], 256);
+  EXPECT_EQ(incident["before"].size(), 5u);
+  EXPECT_EQ(incident["after"].size(), 6u);
+  EXPECT_EQ(incident["moved_arcs"], 256);
+  EXPECT_EQ(incident["moved_ranges"], 213);
+  EXPECT_EQ(incident["moved_ppm"], 167782);  // a sixth is 166667
+  EXPECT_EQ(incident["flows"].size(), 5u);   // every node gives
+  for (const Json& flow : incident["flows"]) EXPECT_EQ(flow["to"], "n6");
+
+  const Json& back = file["derived_rings"][1];
+  EXPECT_EQ(back["moved"], incident["moved"]);
+}
+
+TEST(VectorsTest, ModuloMovesFourFifths) {
+  const Json file = Read("diff.json");
+  const Json& seed = file["modulo"][0];
+  EXPECT_EQ(seed["hashes_below"], 20);
+  EXPECT_EQ(seed["nodes_before"], 4);
+  EXPECT_EQ(seed["nodes_after"], 5);
+  EXPECT_EQ(seed["moved"], 16);
+  EXPECT_EQ(seed["moved_percent"], 80);
+}
+
+bool Contains(const Json& ranges, uint64_t point) {
+  for (const Json& range : ranges) {
+    const uint64_t start = Number(range[0]);
+    if (point - start - 1 <= Number(range[1]) - start - 1) return true;
+  }
+  return false;
+}
+
+// Each point changes hands exactly as the moves say, and at the points where something can change.
+TEST(VectorsTest, DiffsAreThoseOfAPlainSearch) {
+  const Json file = Read("diff.json");
+  for (const Json& diff : file["memberships"]) {
+    for (const char* side : {"before", "after"}) {
+      for (const Json& range : diff[side]) {
+        for (const uint64_t point : {Number(range[0]), Number(range[0]) + 1}) {
+          const std::string from = PlainOwner(diff["before"], point);
+          const std::string to = PlainOwner(diff["after"], point);
+          size_t named = 0;
+          for (const Json& move : diff["moves"]) {
+            if (!Contains(move["ranges"], point)) continue;
+            ++named;
+            EXPECT_EQ(move["from"], from) << diff["name"] << " " << point;
+            EXPECT_EQ(move["to"], to) << diff["name"] << " " << point;
+          }
+          EXPECT_EQ(named, from == to ? 0u : 1u) << diff["name"] << " " << point;
+        }
+      }
+    }
+  }
+}
+
+std::vector<std::string> OwnerIds(const Json& step) {
+  std::vector<std::string> owners;
+  for (const char digit : step["owners"].get<std::string>()) {
+    owners.push_back(step["nodes"][std::stoul(std::string(1, digit), nullptr, 36)]["id"]);
+  }
+  return owners;
+}
+
+// A step moves what the nodes that left had and what the new ones are due, and nothing between
+// nodes that stay; each node ends within one bucket of its share by weight.
+TEST(VectorsTest, StepsOfTheAllocatorMoveTheLeastAndBalance) {
+  const Json file = Read("allocator.json");
+  for (const Json& story : file["stories"]) {
+    std::vector<std::string> before;
+    for (const Json& step : story["steps"]) {
+      SCOPED_TRACE(story["name"].get<std::string>() + ": " + step["change"].get<std::string>());
+      const std::vector<std::string> after = OwnerIds(step);
+      ASSERT_EQ(after.size(), size_t{1} << story["bits"].get<unsigned>());
+      std::map<std::string, uint64_t> owned;
+      for (const std::string& owner : after) ++owned[owner];
+      uint64_t weights = 0;
+      for (const Json& node : step["nodes"]) weights += node["weight_milli"].get<uint64_t>();
+      for (const Json& node : step["nodes"]) {
+        const uint64_t share = after.size() * node["weight_milli"].get<uint64_t>() / weights;
+        const uint64_t has = owned[node["id"]];
+        EXPECT_TRUE(has == share || has == share + 1) << node << " owns " << has << " of " << share;
+      }
+      std::set<std::string> present;
+      for (const Json& node : step["nodes"]) present.insert(node["id"]);
+      const std::set<std::string> past(before.begin(), before.end());
+      uint64_t moved = 0;
+      for (size_t bucket = 0; bucket < before.size(); ++bucket) {
+        if (before[bucket] == after[bucket]) continue;
+        ++moved;
+        EXPECT_TRUE(!present.contains(before[bucket]) || !past.contains(after[bucket]))
+            << bucket << " moves from " << before[bucket] << " to " << after[bucket];
+      }
+      EXPECT_EQ(step["moved"], moved);
+      before = after;
+    }
+  }
+}
+
+TEST(VectorsTest, VersionsNeverGoBackWithinAHistory) {
+  const Json file = Read("version.json");
+  size_t backwards = 0;
+  for (const Json& snapshot : file["snapshots"]) {
+    if (snapshot["have"].is_null() || snapshot["have"][0] != snapshot["offered"][0]) {
+      EXPECT_EQ(snapshot["action"], "take") << snapshot;
+    } else if (Number(snapshot["offered"][1]) < Number(snapshot["have"][1])) {
+      EXPECT_EQ(snapshot["action"], "refuse") << snapshot;
+      ++backwards;
+    }
+  }
+  EXPECT_EQ(backwards, 3u);
+  for (const Json& delta : file["deltas"]) {
+    if (delta["action"] != "take") continue;
+    EXPECT_EQ(delta["history"], delta["have"][0]);
+    EXPECT_EQ(delta["from"], delta["have"][1]);
+    EXPECT_EQ(Number(delta["to"]), Number(delta["from"]) + 1);
+  }
+}
+
+TEST(VectorsTest, BadInputIsRefusedUnderItsFieldsName) {
+  const Json file = Read("invalid.json");
+  for (const Json& id : file["ids"]) {
+    const std::string bytes = Bytes(id["id"]);
+    const bool valid =
+        !bytes.empty() && bytes.size() <= 63 && bytes[0] >= 'a' && bytes[0] <= 'z' &&
+        bytes.back() != '-' &&
+        bytes.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
+    EXPECT_EQ(id["field"], valid ? Json(nullptr) : Json("id")) << id;
+  }
+  std::map<std::string, Json> weights;
+  for (const Json& weight : file["weights"]) weights[weight["weight"]] = weight["field"];
+  for (const char* absurd : {"0", "-1", "nan", "inf", "-inf", "1e300"}) {
+    EXPECT_EQ(weights.at(absurd), "node.weight") << absurd;
+  }
+  EXPECT_EQ(weights.at("1"), nullptr);
+  for (const Json& spec : file["specs"]) {
+    if (!spec.contains("directory_bits")) continue;
+    const auto bits = spec["directory_bits"].get<uint64_t>();
+    EXPECT_EQ(spec["field"],
+              bits >= 10 && bits <= 20 ? Json(nullptr) : Json("spec.directory_bits"));
+  }
+  for (const Json& delta : file["deltas"]) {
+    const bool fits = delta["what"] == "on its base";
+    EXPECT_EQ(delta["code"] == "OK", fits) << delta;
+  }
+}
+
 }  // namespace
 }  // namespace warmring
