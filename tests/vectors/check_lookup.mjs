@@ -72,6 +72,28 @@ function checkOwner({ derived_rings: rings, memberships, directories }) {
   }
 }
 
+function checkPreference({ walks, derived_rings: rings }) {
+  const listsOf = ({ nodes, replication, level, best_effort: bestEffort }, ids) => {
+    const byId = new Map(nodes.map((node) => [node.id, node]));
+    const owners = ids.map((id) => byId.get(id));
+    return owners.map((_, i) => lookup.preference(owners, i, replication, level, bestEffort));
+  };
+  for (const walk of walks) {
+    const lists = listsOf(walk, [...walk.owners]);
+    same(`${walk.name}: lists`, walk.refused === undefined ? walk.lists : lists.map(() => null), lists);
+  }
+  for (const ring of rings) {
+    const ranges = lookup.deriveRing(ring.nodes, ring.tokens_per_node);
+    const lists = listsOf(ring, ranges.map(([, owner]) => owner));
+    const index = new Map([[null, 0xffffffff], ...ring.nodes.map(({ id }, i) => [id, i])]);
+    const all = lists.flat().map((id) => lookup.littleEndian(index.get(id), 4));
+    same(`${ring.name}: lists_digest`, number(ring.lists_digest), lookup.xxh3(Buffer.concat(all)));
+    for (const [point, list] of ring.points) {
+      same(`${ring.name}: ${point}`, list, lists[lookup.find(ranges, number(point))]);
+    }
+  }
+}
+
 function checkMoves(vector, { moves }) {
   const expected = vector.moves.map(({ from, to, ranges }) => [from, to, pairs(ranges)]);
   same(`${vector.name}: moves`, expected, moves);
@@ -131,6 +153,7 @@ const checks = {
   tag: checkTag,
   token: checkToken,
   owner: checkOwner,
+  preference: checkPreference,
   diff: checkDiff,
   version: checkVersion,
 };

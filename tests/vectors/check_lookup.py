@@ -79,6 +79,28 @@ def check_owner(file):
             same(f"{case['name']}: {key}", owner, lookup.bucket_owner(*directory, lookup.xxh3(key.encode())))
 
 
+def check_preference(file):
+    for case in file["walks"] + file["derived_rings"]:
+        nodes = {node["id"]: node for node in case["nodes"]}
+        rule = case["replication"], case["level"], case["best_effort"]
+        if "tokens_per_node" not in case:
+            owners = [nodes[owner] for owner in case["owners"]]
+            lists = [lookup.preference(owners, i, *rule) for i in range(len(owners))]
+            if "refused" in case:
+                same(f"{case['name']}: refused", [None] * len(owners), lists)
+            else:
+                same(f"{case['name']}: lists", case["lists"], lists)
+            continue
+        ring = lookup.derive_ring(case["nodes"], case["tokens_per_node"])
+        owners, ends = [nodes[owner] for _, owner in ring], [end for end, _ in ring]
+        lists = [lookup.preference(owners, i, *rule) for i in range(len(owners))]
+        index = {None: 2**32 - 1, **{node: i for i, node in enumerate(nodes)}}
+        digest = lookup.xxh3(b"".join(index[node].to_bytes(4, "little") for copies in lists for node in copies))
+        same(f"{case['name']}: lists_digest", number(case["lists_digest"]), digest)
+        for point, copies in case["points"]:
+            same(f"{case['name']}: {point}", copies, lists[lookup.find(ends, number(point))])
+
+
 def check_moves(name, case, moves):
     same(f"{name}: moves", [(move["from"], move["to"], pairs(move["ranges"])) for move in case["moves"]],
          [(source, target, ranges) for (source, target), ranges in moves.items()])
@@ -135,6 +157,7 @@ CHECKS = {
     "tag": check_tag,
     "token": check_token,
     "owner": check_owner,
+    "preference": check_preference,
     "diff": check_diff,
     "version": check_version,
 }

@@ -92,6 +92,7 @@ Json NodesJson(const std::vector<Node>& nodes) {
     Json json = {{"id", node.id}, {"weight_milli", node.weight_milli}};
     if (!node.hash_name.empty()) json["hash_name"] = HexBytes(node.hash_name);
     if (!node.zone.empty()) json["zone"] = node.zone;
+    if (node.labels.contains("rack")) json["rack"] = node.labels.at("rack");
     list.push_back(std::move(json));
   }
   return list;

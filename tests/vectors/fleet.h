@@ -27,7 +27,7 @@ Membership::Ptr NewFleet(const KeyspaceSpec& spec, const std::vector<Node>& node
 Membership::Ptr Changed(const Membership& base, const std::vector<Node>& added,
                         const std::vector<NodeId>& removed);
 
-// {"id", "weight_milli", and only when they are set "hash_name" (hex bytes) and "zone"}.
+// {"id", "weight_milli", and only when they are set "hash_name" (hex bytes), "zone" and "rack"}.
 nlohmann::ordered_json NodesJson(const std::vector<Node>& nodes);
 // [[end, owner, epoch], ...]
 nlohmann::ordered_json OwnedRangesJson(const Membership& membership);

@@ -78,6 +78,31 @@ export function bucketOwner(bits, nodes, owners, point) {
   return nodes[parseInt(owners[bucket % owners.length], 36)].id;
 }
 
+// What must not hold two copies. A node that does not say its zone or rack is one of its own.
+function domain({ id, zone = '', rack = '' }, level) {
+  if (level === 'zone') return zone === '' ? `own\0${id}` : `zone\0${zone}`;
+  if (level === 'rack') return rack === '' ? `own\0${id}` : `rack\0${zone}\0${rack}`;
+  return id;
+}
+
+// The copies of range `first`: `owners` are the nodes that own the ranges, clockwise. Null: refused.
+export function preference(owners, first, replication, level, bestEffort) {
+  const all = ['zone', 'rack', 'node'];
+  const levels = bestEffort ? all.slice(all.indexOf(level)) : [level];
+  if (!bestEffort && new Set(owners.map((node) => domain(node, level))).size < replication) return null;
+  const copies = [owners[first]];
+  for (const each of levels) {
+    const used = new Set(copies.map((node) => domain(node, each)));
+    for (let step = 1; step < owners.length && copies.length < replication; step++) {
+      const node = owners[(first + step) % owners.length];
+      if (used.has(domain(node, each))) continue;
+      used.add(domain(node, each));
+      copies.push(node);
+    }
+  }
+  return Array.from({ length: replication }, (_, i) => copies[i]?.id ?? null);
+}
+
 // Maximal ranges of arcs that are in order of their ends: one that wraps comes last.
 function normal(arcs) {
   const merged = [];

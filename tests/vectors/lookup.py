@@ -72,6 +72,32 @@ def bucket_owner(bits, nodes, owners, point):
     return nodes[int(owners[bucket % len(owners)], 36)]["id"]
 
 
+def domain(node, level):
+    """What must not hold two copies. A node that does not say its zone or rack is one of its own."""
+    zone, rack = node.get("zone", ""), node.get("rack", "")
+    if level == "zone":
+        return ("zone", zone) if zone else ("own", node["id"])
+    if level == "rack":
+        return ("rack", zone, rack) if rack else ("own", node["id"])
+    return ("node", node["id"])
+
+
+def preference(owners, first, replication, level, best_effort):
+    """The copies of range `first`: `owners` are the nodes that own the ranges, clockwise."""
+    levels = ["zone", "rack", "node"][["zone", "rack", "node"].index(level):]
+    if not best_effort:
+        levels = levels[:1]
+        if len({domain(node, level) for node in owners}) < replication:
+            return None
+    copies = [owners[first]]
+    for each in levels:
+        for node in owners[first + 1:] + owners[:first]:
+            used = {domain(copy, each) for copy in copies}
+            if len(copies) < replication and domain(node, each) not in used:
+                copies.append(node)
+    return [node["id"] for node in copies] + [None] * (replication - len(copies))
+
+
 def normal(ranges):
     """Maximal disjoint ranges in order of their first point; one that wraps comes last."""
     merged = []
