@@ -10,9 +10,12 @@ import sys
 
 sys.dont_write_bytecode = True
 try:
+    import allocate
     import lookup
 except ImportError as missing:
     sys.exit(f"check_lookup.py: {missing}: run scripts/setup (python3-xxhash)")
+
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def number(text):
@@ -138,6 +141,18 @@ def check_diff(file):
              [moved, moved * 100 // case["hashes_below"]])
 
 
+def check_allocator(file):
+    for story in file["stories"]:
+        owners, nodes = None, []
+        for step in story["steps"]:
+            after = allocate.allocate(story["bits"], step["nodes"], owners, nodes)
+            same(f"{story['name']}: {step['change']}", step["owners"],
+                 "".join(DIGITS[[node["id"] for node in step["nodes"]].index(owner)] for owner in after))
+            same(f"{story['name']}: {step['change']}: moved", step["moved"],
+                 sum(old != new for old, new in zip(owners or after, after)))
+            owners, nodes = after, step["nodes"]
+
+
 def check_version(file):
     def stamp(value):
         return value and (value[0], number(value[1]))
@@ -159,6 +174,7 @@ CHECKS = {
     "owner": check_owner,
     "preference": check_preference,
     "diff": check_diff,
+    "allocator": check_allocator,
     "version": check_version,
 }
 

@@ -38,6 +38,7 @@ Json Memberships() {
   const auto fleet = [&ring](const std::vector<std::string>& ids,
                              const std::vector<std::pair<HashPoint, NodeIndex>>& ends) {
     std::vector<OwnedRange> ranges;
+    ranges.reserve(ends.size());
     for (const auto& [end, owner] : ends) ranges.push_back({end, owner, Epoch(1)});
     return FleetOf(ring, FleetNodes(ids), std::move(ranges));
   };

@@ -34,6 +34,7 @@ Node FleetNode(const std::string& id, uint32_t weight_milli, const std::string& 
 
 std::vector<Node> FleetNodes(const std::vector<std::string>& ids) {
   std::vector<Node> nodes;
+  nodes.reserve(ids.size());
   for (const std::string& id : ids) nodes.push_back(FleetNode(id));
   return nodes;
 }

@@ -118,7 +118,7 @@ Json Routed(const std::string& name, const Membership& membership) {
                      {"ranges", RangesJson(move.ranges)}});
   }
   Json points = Json::array();
-  for (const HashPoint point : InterestingPoints(membership, 16)) {
+  for (const HashPoint point : InterestingPoints(membership, 32)) {
     const Route route = RouteHash(membership, point);
     const auto id = [&](std::optional<NodeIndex> node) {
       return node.has_value() ? Json(membership.nodes()[*node].id) : Json(nullptr);
@@ -130,6 +130,21 @@ Json Routed(const std::string& name, const Membership& membership) {
           {"ranges", OwnedRangesJson(membership)},
           {"moves", moves},
           {"points", points}};
+}
+
+// Ends that agree in their upper bits, some in all but the last few: what a search by top bits has
+// to get right.
+std::vector<OwnedRange> CloseRanges() {
+  std::vector<OwnedRange> ranges;
+  const auto add = [&ranges](HashPoint end) {
+    ranges.push_back({end, static_cast<NodeIndex>(ranges.size() % 3), Epoch(ranges.size() + 1)});
+  };
+  add(3);
+  for (HashPoint i = 0; i < 11; ++i) add(0x5555555500000000 + i * i);
+  for (HashPoint i = 0; i < 4; ++i) add(0x5555555500100000 + (i << 24));
+  add(0x5555555555555555);
+  add(0xfffffffffffffff0);
+  return ranges;
 }
 
 Json Memberships() {
@@ -147,6 +162,8 @@ Json Memberships() {
       *FleetOf(
           spec, nodes,
           {{10, 0, Epoch(1)}, {11, 1, Epoch(1)}, {12, 2, Epoch(1)}, {kQuarter, 1, Epoch(4)}})));
+  list.push_back(Routed("ends close together, many in one place and far from the others",
+                        *FleetOf(spec, nodes, CloseRanges())));
   list.push_back(Routed("moves: pending while warming, previous in grace",
                         *FleetOf(spec, nodes,
                                  {{kQuarter - 1, 0, Epoch(1)},

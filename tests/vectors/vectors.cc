@@ -33,11 +33,15 @@ std::string Pretty(const Json& file) {
 }  // namespace
 
 std::vector<VectorFile> AllVectorFiles() {
-  return {
-      {"hash.json", Pretty(HashVectors())},       {"tag.json", Pretty(TagVectors())},
-      {"token.json", Pretty(TokenVectors())},     {"owner.json", Pretty(OwnerVectors())},
-      {"diff.json", Pretty(DiffVectors())},       {"allocator.json", Pretty(AllocatorVectors())},
-      {"version.json", Pretty(VersionVectors())}, {"invalid.json", Pretty(InvalidVectors())}};
+  return {{"hash.json", Pretty(HashVectors())},
+          {"tag.json", Pretty(TagVectors())},
+          {"token.json", Pretty(TokenVectors())},
+          {"owner.json", Pretty(OwnerVectors())},
+          {"preference.json", Pretty(PreferenceVectors())},
+          {"diff.json", Pretty(DiffVectors())},
+          {"allocator.json", Pretty(AllocatorVectors())},
+          {"version.json", Pretty(VersionVectors())},
+          {"invalid.json", Pretty(InvalidVectors())}};
 }
 
 std::string Hex(uint64_t value) { return fmt::format("{:016x}", value); }

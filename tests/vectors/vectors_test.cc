@@ -15,6 +15,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/membership/update.h"
+#include "tests/vectors/fleet.h"
+
 namespace warmring {
 namespace {
 
@@ -173,6 +176,17 @@ TEST(VectorsTest, TheIncidentInNumbers) {
 
   const Json& back = file["derived_rings"][1];
   EXPECT_EQ(back["moved"], incident["moved"]);
+}
+
+// A step of the allocator leads to the ring that one would derive from nothing, as the
+// specification promises, so that the incident's numbers are those of a migration too.
+TEST(VectorsTest, AStepOfTheRingLeadsToTheDerivedRing) {
+  const std::vector<Node> five = FleetNodes({"n1", "n2", "n3", "n4", "n5"});
+  const std::vector<Node> six = FleetNodes({"n1", "n2", "n3", "n4", "n5", "n6"});
+  const Membership::Ptr before = NewFleet(RingSpec(256), five);
+  const Membership::Ptr after = Changed(*before, {FleetNode("n6")}, {});
+  EXPECT_TRUE(Diff(*after, *NewFleet(RingSpec(256), six)).empty());
+  EXPECT_TRUE(Diff(*Changed(*after, {}, {"n6"}), *before).empty());
 }
 
 TEST(VectorsTest, ModuloMovesFourFifths) {
