@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/placement/allocator.h"
+#include "core/placement/preference.h"
 
 // What an operator sees before anything happens, and what is refused with which words.
 
@@ -40,6 +41,7 @@ Membership::Ptr Make(const KeyspaceSpec& spec, int nodes, std::vector<Move> move
   data.spec = spec;
   for (int i = 0; i < nodes; ++i) data.nodes.push_back(MakeNode(i));
   data.ranges = InitialRanges(spec, data.nodes, Epoch(3));
+  data.followers = *PreferenceLists(spec, data.nodes, data.ranges);
   data.moves = std::move(moves);
   absl::StatusOr<Membership::Ptr> made = Membership::Create(std::move(data));
   EXPECT_TRUE(made.ok()) << made.status();

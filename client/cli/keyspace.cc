@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "client/cli/node_flag.h"
 #include "client/cli/render/preview.h"
@@ -21,6 +23,9 @@ struct CreateFlags {
   uint32_t tokens = 0;
   bool hash_tags = false;
   uint32_t replication = 1;
+  std::string allocator;
+  std::string failure_domain;
+  bool best_effort = false;
   std::string on_restart = "purge";
   uint32_t origin_fill_qps = 0;
   uint32_t grace_ms = 0;
@@ -36,6 +41,20 @@ std::string Unit(const v1::KeyspaceSpec& spec) {
              : fmt::format("2^{} buckets", spec.directory_bits());
 }
 
+// "3 in different zones", and what breaks that.
+std::string Copies(const v1::Keyspace& keyspace) {
+  const v1::KeyspaceSpec& spec = keyspace.spec();
+  if (spec.replication() == 1) return "1";
+  const char* level = spec.failure_domain() == v1::DOMAIN_LEVEL_ZONE   ? "zone"
+                      : spec.failure_domain() == v1::DOMAIN_LEVEL_RACK ? "rack"
+                                                                       : "node";
+  std::string text = fmt::format("{} in different {}s", spec.replication(), level);
+  if (keyspace.domain_violations() > 0) {
+    text += fmt::format(", but {} are not", keyspace.domain_violations());
+  }
+  return text;
+}
+
 ExitCode Create(Session& session, const CreateFlags& flags) {
   v1::CreateKeyspaceRequest request;
   v1::KeyspaceSpec* spec = request.mutable_spec();
@@ -46,6 +65,12 @@ ExitCode Create(Session& session, const CreateFlags& flags) {
   spec->set_tokens_per_node(flags.tokens);
   spec->set_hash_tags(flags.hash_tags);
   spec->set_replication(flags.replication);
+  if (flags.allocator == "rendezvous") spec->set_allocator(v1::ALLOCATOR_RENDEZVOUS);
+  if (flags.allocator == "deliberate") spec->set_allocator(v1::ALLOCATOR_DELIBERATE);
+  if (flags.failure_domain == "node") spec->set_failure_domain(v1::DOMAIN_LEVEL_NODE);
+  if (flags.failure_domain == "rack") spec->set_failure_domain(v1::DOMAIN_LEVEL_RACK);
+  if (flags.failure_domain == "zone") spec->set_failure_domain(v1::DOMAIN_LEVEL_ZONE);
+  spec->set_best_effort_domains(flags.best_effort);
   spec->set_on_restart(flags.on_restart == "trust" ? v1::ON_RESTART_TRUST : v1::ON_RESTART_PURGE);
   spec->set_origin_fill_qps(flags.origin_fill_qps);
   spec->set_grace_ms(flags.grace_ms);
@@ -120,9 +145,9 @@ ExitCode Get(Session& session) {
   const auto& k = response.keyspace();
   std::cout << fmt::format(
       "keyspace    {}\nversion     v{}\nhistory     {}\nplacement   {} ({})\nnodes       {}\n"
-      "max/mean    {:.3f}\nwatchers    {}\nmoving      {}\n",
+      "copies      {}\nmax/mean    {:.3f}\nwatchers    {}\nmoving      {}\n",
       k.spec().id(), k.version(), k.history(), PlacementWord(k.spec()), Unit(k.spec()),
-      k.node_count(), k.max_over_mean(), k.watchers(),
+      k.node_count(), Copies(k), k.max_over_mean(), k.watchers(),
       k.active_migration().empty() ? "-" : k.active_migration());
   return ExitCode::kDone;
 }
@@ -140,8 +165,13 @@ ExitCode Locate(Session& session, const std::vector<std::string>& keys) {
     session.PrintJson(response);
     return ExitCode::kDone;
   }
-  Table table(
-      {{"KEY"}, {"HASH"}, {"VERSION", true}, {"OWNER"}, {"ADDRESS"}, {"EPOCH", true}, {"MOVING"}});
+  const bool replicated =
+      std::any_of(response.locations().begin(), response.locations().end(),
+                  [](const v1::KeyLocation& l) { return l.followers_size() > 0; });
+  std::vector<Table::Column> columns = {{"KEY"},     {"HASH"},        {"VERSION", true}, {"OWNER"},
+                                        {"ADDRESS"}, {"EPOCH", true}, {"MOVING"}};
+  if (replicated) columns.push_back({"FOLLOWERS"});
+  Table table(columns);
   for (const auto& l : response.locations()) {
     std::string moving = "-";
     if (!l.pending().empty()) {
@@ -149,9 +179,15 @@ ExitCode Locate(Session& session, const std::vector<std::string>& keys) {
     } else if (!l.previous().empty()) {
       moving = fmt::format("{}: was {} (grace reads)", l.migration(), l.previous());
     }
-    table.AddRow({Printable(l.key()), fmt::format("{:016x}", l.hash()),
-                  fmt::format("v{}", response.version()), l.owner(), l.address(),
-                  fmt::format("{}", l.epoch()), moving});
+    std::vector<std::string> row = {Printable(l.key()),
+                                    fmt::format("{:016x}", l.hash()),
+                                    fmt::format("v{}", response.version()),
+                                    l.owner(),
+                                    l.address(),
+                                    fmt::format("{}", l.epoch()),
+                                    moving};
+    if (replicated) row.push_back(absl::StrJoin(l.followers(), ", "));
+    table.AddRow(row);
   }
   std::cout << table.ToString();
   return ExitCode::kDone;
@@ -199,14 +235,24 @@ void AddKeyspace(CLI::App& app, Run* run) {
   auto flags = std::make_shared<CreateFlags>();
   CLI::App* create = noun->add_subcommand("create", "create a keyspace with its first nodes");
   create->add_option("name", flags->name, "the keyspace's id")->required();
-  create->add_option("--add", flags->nodes, "NODE=HOST:PORT[,weight=W][,zone=Z]; repeat")
+  create->add_option("--add", flags->nodes, "NODE=HOST:PORT[,weight=W][,zone=Z][,rack=R]; repeat")
       ->required();
   create->add_option("--placement", flags->placement, "directory or ring")
       ->check(CLI::IsMember({"directory", "ring"}));
+  create
+      ->add_option("--allocator", flags->allocator,
+                   "standard; rendezvous (directory); deliberate (ring: few tokens, even shares)")
+      ->check(CLI::IsMember({"standard", "rendezvous", "deliberate"}));
   create->add_option("--buckets-log2", flags->bits, "directory: 2^N buckets (default 14)");
   create->add_option("--tokens", flags->tokens, "ring: tokens a node (default 160)");
   create->add_flag("--hash-tags", flags->hash_tags, "hash only what stands in {braces}");
   create->add_option("--replication", flags->replication, "owners a range (default 1)");
+  create
+      ->add_option("--failure-domain", flags->failure_domain,
+                   "node, rack or zone: copies of a range stand in different ones (default node)")
+      ->check(CLI::IsMember({"node", "rack", "zone"}));
+  create->add_flag("--best-effort", flags->best_effort,
+                   "with fewer failure domains than copies: let copies share one");
   create->add_option("--on-restart", flags->on_restart, "purge or trust the data of a restart")
       ->check(CLI::IsMember({"purge", "trust"}));
   create->add_option("--origin-fill-qps", flags->origin_fill_qps,

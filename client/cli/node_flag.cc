@@ -12,8 +12,9 @@ namespace warmring::cli {
 
 absl::StatusOr<v1::Node> ParseNodeFlag(const std::string& flag, const std::string& text) {
   const auto bad = [&](const std::string& what) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: '{}': {}; write NODE=HOST:PORT[,weight=W][,zone=Z]", flag, Printable(text), what));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: '{}': {}; write NODE=HOST:PORT[,weight=W][,zone=Z][,rack=R]", flag,
+                    Printable(text), what));
   };
   v1::Node node;
   std::stringstream parts(text);
@@ -34,8 +35,10 @@ absl::StatusOr<v1::Node> ParseNodeFlag(const std::string& flag, const std::strin
       node.set_weight(weight);
     } else if (name == "zone") {
       node.set_zone(value);
+    } else if (name == "rack") {
+      (*node.mutable_labels())["rack"] = value;
     } else {
-      return bad(fmt::format("'{}' is not weight or zone", Printable(name)));
+      return bad(fmt::format("'{}' is not weight, zone or rack", Printable(name)));
     }
   }
   if (node.id().empty()) return bad("no node");

@@ -64,7 +64,9 @@ HashRangeSet ReadRangeSet(ByteReader& in) {
 
 void WriteSpec(ByteWriter& out, const KeyspaceSpec& spec) {
   out.String(spec.id);
-  out.Byte(static_cast<uint8_t>(spec.placement));
+  // The allocator has the high half of the byte: the standard one's is 0.
+  out.Byte(static_cast<uint8_t>(static_cast<uint32_t>(spec.placement) |
+                                static_cast<uint32_t>(spec.allocator) << 4));
   out.Varint(spec.directory_bits);
   out.Varint(spec.tokens_per_node);
   out.Byte(static_cast<uint8_t>(spec.hash.function));
@@ -73,12 +75,18 @@ void WriteSpec(ByteWriter& out, const KeyspaceSpec& spec) {
   out.Byte(static_cast<uint8_t>(spec.on_restart));
   out.Varint(spec.origin_fill_qps);
   out.Varint(spec.grace_ms);
+  // What replication brings with it is written only where there is replication.
+  if (spec.replication == 1) return;
+  out.Byte(static_cast<uint8_t>(spec.domains.level));
+  out.Bool(spec.domains.best_effort);
 }
 
 KeyspaceSpec ReadSpec(ByteReader& in) {
   KeyspaceSpec spec;
   spec.id = in.String("spec.id", kMaxIdBytes);
-  spec.placement = static_cast<PlacementKind>(in.Byte());
+  const uint32_t placement = in.Byte();
+  spec.placement = static_cast<PlacementKind>(placement & 0xf);
+  spec.allocator = static_cast<Allocator>(placement >> 4);
   spec.directory_bits = in.Varint32();
   spec.tokens_per_node = in.Varint32();
   spec.hash.function = static_cast<HashSpec::Function>(in.Byte());
@@ -87,6 +95,9 @@ KeyspaceSpec ReadSpec(ByteReader& in) {
   spec.on_restart = static_cast<OnRestart>(in.Byte());
   spec.origin_fill_qps = in.Varint32();
   spec.grace_ms = in.Varint32();
+  if (spec.replication == 1) return spec;
+  spec.domains.level = static_cast<DomainLevel>(in.Byte());
+  spec.domains.best_effort = in.Bool();
   return spec;
 }
 
@@ -164,6 +175,22 @@ std::vector<OwnedRange> ReadOwnedRanges(ByteReader& in) {
     ranges.push_back({end, owner, Epoch(highest.value - below)});
   }
   return ranges;
+}
+
+// One more than the index, so that nobody is 0.
+void WriteFollowers(ByteWriter& out, const MembershipData& data) {
+  for (const NodeIndex follower : data.followers)
+    out.Varint(follower == kNoNode ? 0 : follower + 1);
+}
+
+std::vector<NodeIndex> ReadFollowers(ByteReader& in, const MembershipData& data) {
+  std::vector<NodeIndex> followers;
+  if (data.spec.replication < 2 || data.spec.replication > KeyspaceSpec::kMaxReplication) {
+    return followers;
+  }
+  const size_t count = data.ranges.size() * (data.spec.replication - 1);
+  for (size_t i = 0; i < count && in.ok(); ++i) followers.push_back(in.Varint32() - 1);
+  return followers;
 }
 
 void WriteMove(ByteWriter& out, const Move& move) {
@@ -288,6 +315,7 @@ std::string EncodeMembership(const MembershipData& data) {
   WriteSpec(out, data.spec);
   WriteList(out, data.nodes, WriteNode);
   WriteOwnedRanges(out, data.ranges);
+  WriteFollowers(out, data);
   WriteList(out, data.moves, WriteMove);
   return out.Take();
 }
@@ -301,6 +329,7 @@ absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes) {
   data.spec = ReadSpec(in);
   data.nodes = ReadList(in, "nodes", Membership::kMaxNodes, kMinNodeBytes, ReadNode);
   data.ranges = ReadOwnedRanges(in);
+  data.followers = ReadFollowers(in, data);
   data.moves = ReadList(in, "moves", kMaxMoves, kMinMoveBytes, ReadMove);
   RETURN_IF_ERROR(in.Finish());
   ASSIGN_OR_RETURN(Membership::Ptr membership, Membership::Create(std::move(data)));

@@ -79,6 +79,32 @@ absl::Status CheckRanges(const MembershipData& data) {
   return data.spec.placement == PlacementKind::kDirectory ? CheckBuckets(data) : absl::OkStatus();
 }
 
+absl::Status CheckFollowers(const MembershipData& data) {
+  const size_t count = data.spec.replication - 1;
+  if (data.followers.size() != data.ranges.size() * count) {
+    return absl::InvalidArgumentError(
+        fmt::format("followers: {} for {} ranges with replication {}: each range needs {}",
+                    data.followers.size(), data.ranges.size(), data.spec.replication, count));
+  }
+  for (size_t i = 0; i < data.followers.size(); ++i) {
+    const NodeIndex follower = data.followers[i];
+    if (follower == kNoNode) continue;
+    if (follower >= data.nodes.size()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "followers[{}]: {} is not a node: there are {} nodes", i, follower, data.nodes.size()));
+    }
+    const size_t first = i - i % count;
+    const auto before = data.followers.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto here = data.followers.begin() + static_cast<std::ptrdiff_t>(i);
+    if (data.ranges[i / count].owner == follower || std::find(before, here, follower) != here) {
+      return absl::InvalidArgumentError(
+          fmt::format("followers[{}]: '{}' has a copy of the range that ends at {:016x} already", i,
+                      data.nodes[follower].id, data.ranges[i / count].end));
+    }
+  }
+  return absl::OkStatus();
+}
+
 auto OrderOf(const Move& move) { return std::tie(move.migration, move.wave, move.from, move.to); }
 
 // What can be said about moves[i] without the ranges.
@@ -115,6 +141,7 @@ absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
   RETURN_IF_ERROR(ValidateKeyspaceSpec(data.spec));
   RETURN_IF_ERROR(CheckNodes(data.nodes));
   RETURN_IF_ERROR(CheckRanges(data));
+  RETURN_IF_ERROR(CheckFollowers(data));
   std::shared_ptr<Membership> membership(new Membership(std::move(data)));
   RETURN_IF_ERROR(membership->IndexMoves());
   return membership;

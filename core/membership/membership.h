@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace warmring {
 
 // Index of a node in Membership::nodes(); valid for that one membership only.
 using NodeIndex = uint32_t;
+inline constexpr NodeIndex kNoNode = UINT32_MAX;
 
 // A run of hash space with one owner and one epoch: `(end of the range before it, end]`.
 struct OwnedRange {
@@ -49,6 +51,9 @@ struct MembershipData {
   std::vector<Node> nodes;         // sorted by id, unique, at least one
   std::vector<OwnedRange> ranges;  // sorted by end, unique ends, cover the space (the first wraps)
   std::vector<Move> moves;         // sorted by (migration, wave, from, to), disjoint ranges
+  // spec.replication - 1 for each range, side by side, the preferred first; kNoNode where there are
+  // not enough nodes. Read targets: only the owner accepts writes.
+  std::vector<NodeIndex> followers;
   friend bool operator==(const MembershipData&, const MembershipData&) = default;
 };
 
@@ -56,8 +61,9 @@ struct MembershipData {
 // which moves are under way. Thread-safe because it never changes; readers hold a shared_ptr.
 // Invariants, checked by Create: version above 0; spec and nodes valid, nodes unique; ranges cover
 // the space; every owner index is a node and every epoch above 0; on a directory the ends are
-// exactly the bucket ends; moves name members, are pairwise disjoint, and the owner of each moving
-// point is `from` (kWarming) or `to` (kGrace).
+// exactly the bucket ends; each range has its followers, all of them nodes that differ from its
+// owner and from each other; moves name members, are pairwise disjoint, and the owner of each
+// moving point is `from` (kWarming) or `to` (kGrace).
 class Membership {
  public:
   using Ptr = std::shared_ptr<const Membership>;
@@ -85,6 +91,11 @@ class Membership {
   // Index into ranges() of the range that holds `h`. Constant or near-constant time.
   size_t RangeIndexOf(HashPoint h) const { return table_.Find(h); }
   const OwnedRange& RangeOf(HashPoint h) const { return data_.ranges[table_.Find(h)]; }
+  // The followers of range `index`, the preferred first; may end with kNoNode.
+  std::span<const NodeIndex> FollowersAt(size_t index) const {
+    const size_t count = data_.spec.replication - 1;
+    return std::span<const NodeIndex>(data_.followers).subspan(index * count, count);
+  }
   // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
   int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
 

@@ -162,6 +162,7 @@ TEST(MembershipTest, DigestIsEqualExactlyForEqualMemberships) {
       [](D& d) { d.version = Version(42); },
       [](D& d) { d.spec.grace_ms = 1; },
       [](D& d) { d.spec.hash.hash_tags = true; },
+      [](D& d) { d.spec.allocator = Allocator::kDeliberate; },
       [](D& d) { d.nodes[0].weight_milli = 999; },
       [](D& d) { d.nodes[0].hash_name = "a"; },
       [](D& d) { d.nodes[0].labels["k"] = "v"; },

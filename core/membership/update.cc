@@ -38,6 +38,9 @@ void ReindexOwners(const std::vector<Node>& old_nodes, MembershipData& data) {
     moved_to[i] = static_cast<NodeIndex>(at);
   }
   for (OwnedRange& range : data.ranges) range.owner = moved_to[range.owner];
+  for (NodeIndex& follower : data.followers) {
+    if (follower != kNoNode) follower = moved_to[follower];
+  }
 }
 
 absl::Status PutNodes(std::vector<Node> put, MembershipData& data) {
@@ -58,6 +61,19 @@ absl::Status PutNodes(std::vector<Node> put, MembershipData& data) {
   return absl::OkStatus();
 }
 
+// The followers of what is now range i are those that range `from[i]` had.
+void KeepFollowers(const std::vector<size_t>& from, MembershipData& data) {
+  const size_t count = data.spec.replication - 1;
+  if (count == 0) return;
+  std::vector<NodeIndex> followers;
+  followers.reserve(from.size() * count);
+  for (const size_t range : from) {
+    const auto first = data.followers.begin() + static_cast<std::ptrdiff_t>(range * count);
+    followers.insert(followers.end(), first, first + static_cast<std::ptrdiff_t>(count));
+  }
+  data.followers = std::move(followers);
+}
+
 absl::Status SplitDirectory(const std::vector<HashPoint>& split_at, const MembershipData& data) {
   for (const HashPoint point : split_at) {
     if (RangeEndingAt(data.ranges, point) == data.ranges.size()) {
@@ -76,17 +92,23 @@ absl::Status Split(std::vector<HashPoint> split_at, MembershipData& data) {
   std::sort(split_at.begin(), split_at.end());
   split_at.erase(std::unique(split_at.begin(), split_at.end()), split_at.end());
   std::vector<OwnedRange> split;
+  std::vector<size_t> parents;
   split.reserve(data.ranges.size() + split_at.size());
-  auto parent = data.ranges.begin();
+  size_t parent = 0;
+  const auto keep_parent = [&] {
+    parents.push_back(parent);
+    split.push_back(data.ranges[parent++]);
+  };
   for (const HashPoint point : split_at) {
-    while (parent != data.ranges.end() && parent->end < point) split.push_back(*parent++);
-    if (parent != data.ranges.end() && parent->end == point) continue;
+    while (parent < data.ranges.size() && data.ranges[parent].end < point) keep_parent();
+    if (parent < data.ranges.size() && data.ranges[parent].end == point) continue;
     // Above the last end lies the part of the first range before it wraps.
-    const OwnedRange& owner = parent == data.ranges.end() ? data.ranges.front() : *parent;
-    split.push_back({point, owner.owner, owner.epoch});
+    parents.push_back(parent == data.ranges.size() ? 0 : parent);
+    split.push_back({point, data.ranges[parents.back()].owner, data.ranges[parents.back()].epoch});
   }
-  split.insert(split.end(), parent, data.ranges.end());
+  while (parent < data.ranges.size()) keep_parent();
   data.ranges = std::move(split);
+  KeepFollowers(parents, data);
   return absl::OkStatus();
 }
 
@@ -159,6 +181,14 @@ absl::Status PutMoves(std::vector<Move> put, MembershipData& data) {
   return absl::OkStatus();
 }
 
+bool SameFollowers(const MembershipData& data, size_t a, size_t b) {
+  const size_t count = data.spec.replication - 1;
+  const auto at = [&](size_t range) {
+    return data.followers.begin() + static_cast<std::ptrdiff_t>(range * count);
+  };
+  return std::equal(at(a), at(a) + static_cast<std::ptrdiff_t>(count), at(b));
+}
+
 absl::Status Merge(const std::vector<HashPoint>& merge_at, MembershipData& data) {
   if (merge_at.empty()) return absl::OkStatus();
   std::vector<OwnedRange>& ranges = data.ranges;
@@ -173,23 +203,28 @@ absl::Status Merge(const std::vector<HashPoint>& merge_at, MembershipData& data)
       return absl::InvalidArgumentError(fmt::format("merge_at: no range ends at {:016x}", point));
     }
     const OwnedRange& next = ranges[i + 1 == ranges.size() ? 0 : i + 1];
-    if (ranges[i].owner != next.owner || ranges[i].epoch != next.epoch) {
+    if (ranges[i].owner != next.owner || ranges[i].epoch != next.epoch ||
+        !SameFollowers(data, i, i + 1 == ranges.size() ? 0 : i + 1)) {
       return absl::InvalidArgumentError(fmt::format(
           "merge_at: {:016x} divides '{}' at epoch {} from '{}' at epoch {}: both sides "
-          "must be the same",
+          "must be the same, and have the same followers",
           point, data.nodes[ranges[i].owner].id, ranges[i].epoch.value, data.nodes[next.owner].id,
           next.epoch.value));
     }
     merged[i] = true;
   }
   std::vector<OwnedRange> kept;
+  std::vector<size_t> from;
   for (size_t i = 0; i < ranges.size(); ++i) {
-    if (!merged[i]) kept.push_back(ranges[i]);
+    if (merged[i]) continue;
+    kept.push_back(ranges[i]);
+    from.push_back(i);
   }
   if (kept.empty()) {
     return absl::InvalidArgumentError("merge_at: it names every range end: one must remain");
   }
   ranges = std::move(kept);
+  KeepFollowers(from, data);
   return absl::OkStatus();
 }
 
@@ -212,6 +247,14 @@ absl::Status RemoveNodes(const std::vector<NodeId>& ids, MembershipData& data) {
                       "ranges away first",
                       data.nodes[range.owner].id, range.end));
     }
+  }
+  for (size_t i = 0; i < data.followers.size(); ++i) {
+    const NodeIndex follower = data.followers[i];
+    if (follower == kNoNode || !removed[follower]) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "remove_nodes: '{}' still follows the range that ends at {:016x}: give it another follower "
+        "first",
+        data.nodes[follower].id, data.ranges[i / (data.spec.replication - 1)].end));
   }
   for (const Move& move : data.moves) {
     for (const NodeId& id : {move.from, move.to}) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/hashing/key_hash.h"
+#include "core/placement/deliberate_ring.h"
 #include "core/placement/member.h"
 #include "core/placement/ring_allocator.h"
 
@@ -219,7 +220,8 @@ std::vector<OwnedRange> InitialRanges(const KeyspaceSpec& spec, const std::vecto
             [](const Member& a, const Member& b) { return a.node->id < b.node->id; });
   switch (spec.placement) {
     case PlacementKind::kRing:
-      return InitialRing(spec, members, epoch);
+      return spec.allocator == Allocator::kDeliberate ? InitialDeliberateRing(spec, members, epoch)
+                                                      : InitialRing(spec, members, epoch);
     case PlacementKind::kDirectory:
       return InitialDirectory(spec, members, epoch);
   }
@@ -238,7 +240,9 @@ Reallocation Reallocate(const Membership& base, const std::vector<Node>& added,
   }
   switch (base.spec().placement) {
     case PlacementKind::kRing:
-      return ReallocateRing(base, members, stays);
+      return base.spec().allocator == Allocator::kDeliberate
+                 ? ReallocateDeliberateRing(base, members, stays)
+                 : ReallocateRing(base, members, stays);
     case PlacementKind::kDirectory:
       return ReallocateDirectory(base, members, stays);
   }

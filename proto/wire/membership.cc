@@ -1,5 +1,6 @@
 #include "proto/wire/membership.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -148,6 +149,9 @@ v1::KeyspaceSpec ToProto(const KeyspaceSpec& spec) {
                                                             : v1::ON_RESTART_PURGE);
   proto.set_origin_fill_qps(spec.origin_fill_qps);
   proto.set_grace_ms(spec.grace_ms);
+  proto.set_failure_domain(static_cast<v1::DomainLevel>(spec.domains.level));
+  proto.set_best_effort_domains(spec.domains.best_effort);
+  proto.set_allocator(static_cast<v1::Allocator>(spec.allocator));
   return proto;
 }
 
@@ -184,6 +188,11 @@ absl::StatusOr<KeyspaceSpec> KeyspaceSpecFromProto(const v1::KeyspaceSpec& proto
   }
   spec.origin_fill_qps = proto.origin_fill_qps();
   if (proto.grace_ms() != 0) spec.grace_ms = proto.grace_ms();
+  if (proto.failure_domain() != v1::DOMAIN_LEVEL_UNSPECIFIED) {
+    spec.domains.level = static_cast<DomainLevel>(std::clamp<int>(proto.failure_domain(), 0, 255));
+  }
+  spec.domains.best_effort = proto.best_effort_domains();
+  spec.allocator = static_cast<Allocator>(std::clamp<int>(proto.allocator(), 0, 255));
   RETURN_IF_ERROR(ValidateKeyspaceSpec(spec));
   return spec;
 }
@@ -229,6 +238,9 @@ v1::Membership ToProto(const Membership& membership) {
     proto.add_range_owners(range.owner);
     proto.add_range_epochs(range.epoch.value);
   }
+  for (const NodeIndex follower : membership.data().followers) {
+    proto.add_range_followers(follower == kNoNode ? 0 : follower + 1);
+  }
   for (const Move& move : membership.moves()) *proto.add_moves() = ToProto(move);
   proto.set_digest(membership.digest());
   return proto;
@@ -252,6 +264,8 @@ absl::StatusOr<Membership::Ptr> MembershipFromProto(const v1::Membership& proto)
     const auto at = static_cast<int>(i);
     data.ranges[i] = {ends[i], proto.range_owners(at), Epoch(proto.range_epochs(at))};
   }
+  // 0 becomes kNoNode.
+  for (const uint32_t follower : proto.range_followers()) data.followers.push_back(follower - 1);
   ASSIGN_OR_RETURN(data.moves, MovesFromProto("moves", proto.moves()));
   ASSIGN_OR_RETURN(Membership::Ptr membership, Membership::Create(std::move(data)));
   if (membership->digest() != proto.digest()) {

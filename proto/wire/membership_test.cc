@@ -57,8 +57,18 @@ MembershipData DirectoryData() {
   return data;
 }
 
+MembershipData ReplicatedData() {
+  MembershipData data = RingData();
+  data.moves.clear();
+  data.nodes.push_back(MakeNode("c"));
+  data.spec.replication = 3;
+  data.spec.domains = {DomainLevel::kRack, true};
+  data.followers = {1, 2, 2, 1, 0, kNoNode, kNoNode, kNoNode};
+  return data;
+}
+
 TEST(WireMembershipTest, RoundTrip) {
-  for (const MembershipData& data : {RingData(), DirectoryData()}) {
+  for (const MembershipData& data : {RingData(), DirectoryData(), ReplicatedData()}) {
     ASSERT_OK_AND_ASSIGN(const Membership::Ptr membership, Membership::Create(data));
     const v1::Membership proto = ToProto(*membership);
     ASSERT_OK_AND_ASSIGN(const Membership::Ptr back, MembershipFromProto(proto));
@@ -100,6 +110,9 @@ TEST(WireMembershipTest, MalformedMembershipIsRefused) {
   EXPECT_THAT(MembershipFromProto(bad), StatusIs(absl::StatusCode::kDataLoss, "digest"));
   bad.mutable_spec()->set_placement(v1::PLACEMENT_KIND_DIRECTORY);
   EXPECT_THAT(MembershipFromProto(bad), StatusIs(kInvalid, "directory_bits: 3000000000"));
+  bad = good;
+  bad.add_range_followers(1);
+  EXPECT_THAT(MembershipFromProto(bad), StatusIs(kInvalid, "followers: 1 for 4 ranges"));
   bad = good;
   bad.set_digest(1);
   EXPECT_THAT(MembershipFromProto(bad), StatusIs(absl::StatusCode::kDataLoss, "digest"));
@@ -159,6 +172,12 @@ TEST(WireMembershipTest, SpecDefaultsAndBounds) {
   proto.clear_on_restart();
   proto.set_replication(17);
   EXPECT_THAT(KeyspaceSpecFromProto(proto), StatusIs(kInvalid, "spec.replication: 17"));
+  proto.set_replication(2);
+  for (const int level : {-1, 4, 1'000'000}) {
+    proto.set_failure_domain(static_cast<v1::DomainLevel>(level));
+    EXPECT_THAT(KeyspaceSpecFromProto(proto), StatusIs(kInvalid, "spec.failure_domain: "));
+  }
+  proto.clear_failure_domain();
   proto.clear_id();
   EXPECT_THAT(KeyspaceSpecFromProto(proto), StatusIs(kInvalid, "spec.id"));
 }

@@ -6,6 +6,7 @@
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
 #include "core/placement/allocator.h"
+#include "core/placement/preference.h"
 #include "fmt/format.h"
 #include "server/store/schema/key.h"
 
@@ -121,6 +122,7 @@ absl::StatusOr<HeadChange> Keyspace::Create(const HistoryId& history, const Keys
   data.version = kFirstVersion;
   data.spec = spec;
   data.ranges = InitialRanges(spec, nodes, kFirstEpoch);
+  ASSIGN_OR_RETURN(data.followers, PreferenceLists(spec, nodes, data.ranges));
   data.nodes = std::move(nodes);
   ASSIGN_OR_RETURN(Membership::Ptr membership, Membership::Create(std::move(data)));
 

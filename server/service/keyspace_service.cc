@@ -11,6 +11,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
+#include "core/placement/preference.h"
 #include "proto/wire/membership.h"
 #include "proto/wire/status.h"
 #include "server/service/paging.h"
@@ -204,6 +205,7 @@ v1::Keyspace KeyspaceService::Describe(const Keyspace& keyspace, const Migration
   proto.set_node_count(static_cast<uint32_t>(membership->nodes().size()));
   proto.set_active_migration(active);
   proto.set_max_over_mean(MaxOverMean(*membership));
+  proto.set_domain_violations(CountDomainViolations(*membership));
   proto.set_watchers(env_.watchers(keyspace.id()));
   return proto;
 }
@@ -388,7 +390,11 @@ grpc::ServerUnaryReactor* KeyspaceService::Locate(grpc::CallbackServerContext* c
     location->set_epoch(route.epoch.value);
     if (route.pending) location->set_pending(membership->nodes()[*route.pending].id);
     if (route.previous) location->set_previous(membership->nodes()[*route.previous].id);
-    const int move = membership->MoveAt(membership->RangeIndexOf(route.hash));
+    const size_t range = membership->RangeIndexOf(route.hash);
+    for (const NodeIndex follower : membership->FollowersAt(range)) {
+      if (follower != kNoNode) location->add_followers(membership->nodes()[follower].id);
+    }
+    const int move = membership->MoveAt(range);
     if (move >= 0) {
       location->set_migration(membership->moves()[static_cast<size_t>(move)].migration);
     }

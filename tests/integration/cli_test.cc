@@ -120,11 +120,46 @@ TEST_F(CliTest, RefusalsNameFieldValueAndWayOut) {
   const auto replicated =
       Run({"keyspace", "create", "r3", "--replication", "3", "--add", "cache-01=127.0.0.1:7001",
            "--add", "cache-02=127.0.0.1:7002", "--add", "cache-03=127.0.0.1:7003"});
-  if (replicated.exit_code == 0) {
-    const auto migration = Run({"node", "remove", "cache-01", "-k", "r3", "--yes"});
-    EXPECT_EQ(migration.exit_code, 1);
-    EXPECT_THAT(migration.err, HasSubstr("replication"));
-  }
+  EXPECT_EQ(replicated.exit_code, 0) << replicated.err;
+  const auto migration = Run({"node", "remove", "cache-01", "-k", "r3", "--yes"});
+  EXPECT_EQ(migration.exit_code, 1);
+  EXPECT_THAT(migration.err, HasSubstr("replication"));
+}
+
+TEST_F(CliTest, CopiesStandInDifferentFailureDomains) {
+  const std::vector<std::string> create = {"keyspace",
+                                           "create",
+                                           "r2",
+                                           "--replication",
+                                           "2",
+                                           "--failure-domain",
+                                           "zone",
+                                           "--add",
+                                           "a=127.0.0.1:7001,zone=eu-1,rack=1",
+                                           "--add",
+                                           "b=127.0.0.1:7002,zone=eu-1,rack=2"};
+  const auto refused = Run(create);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("2 copies need as many zones, and 1 own a range"));
+  EXPECT_EQ(Run({"keyspace", "get", "-k", "r2"}).exit_code, 7) << "it was made all the same";
+
+  std::vector<std::string> best_effort = create;
+  best_effort.push_back("--best-effort");
+  ASSERT_EQ(Run(best_effort).exit_code, 0);
+  EXPECT_THAT(Run({"keyspace", "get", "-k", "r2"}).out,
+              HasSubstr("2 in different zones, but 16384 are not"));
+
+  std::vector<std::string> strict = create;
+  strict[2] = "strict";
+  strict.insert(strict.end(), {"--add", "c=127.0.0.1:7003,zone=eu-2"});
+  ASSERT_EQ(Run(strict).exit_code, 0);
+  EXPECT_THAT(Run({"keyspace", "get", "-k", "strict"}).out, HasSubstr("2 in different zones\n"));
+  const auto located =
+      nlohmann::json::parse(Run({"ks", "locate", "-k", "strict", "k", "-o", "json"}).out);
+  const auto& location = located["locations"][0];
+  ASSERT_EQ(location["followers"].size(), 1u);
+  EXPECT_NE(location["owner"] == "c", location["followers"][0] == "c");
+  EXPECT_THAT(Run({"ks", "locate", "-k", "strict", "k"}).out, HasSubstr("FOLLOWERS"));
 }
 
 TEST_F(CliTest, PlanFilesAreCheckedBeforeAnythingHappens) {
