@@ -1,4 +1,4 @@
-// allocator.json: who owns each bucket of small directories, step by step. History decides: the
+// allocator.json: who owns what on small directories and rings, step by step. History decides: the
 // same nodes in another order of steps own other buckets, so that each step names all that it
 // begins from.
 
@@ -47,6 +47,53 @@ Json Story(const std::string& name, uint32_t bits, const std::vector<Node>& firs
   return {{"name", name}, {"bits", bits}, {"steps", list}};
 }
 
+Json RingStepJson(const std::string& change, const Membership& membership,
+                  const std::vector<RangeMove>& moves) {
+  Json ranges = Json::array();
+  for (const OwnedRange& range : membership.ranges()) {
+    ranges.push_back({Hex(range.end), membership.nodes()[range.owner].id});
+  }
+  return {{"change", change},
+          {"nodes", NodesJson(membership.nodes())},
+          {"ranges", ranges},
+          {"moved", HexMeasure(Moved(moves))}};
+}
+
+Json RingStory(const std::string& name, Allocator allocator, uint32_t tokens_per_node,
+               const std::vector<Node>& first, const std::vector<Step>& steps) {
+  KeyspaceSpec spec = RingSpec(tokens_per_node);
+  spec.allocator = allocator;
+  Membership::Ptr present = NewFleet(spec, first);
+  Json list = Json::array();
+  list.push_back(RingStepJson("create", *present, {}));
+  for (const Step& step : steps) {
+    const Membership::Ptr next = Changed(*present, step.added, step.removed);
+    list.push_back(RingStepJson(Describe(step), *next, Diff(*present, *next)));
+    present = next;
+  }
+  return {{"name", name},
+          {"allocator", allocator == Allocator::kDeliberate ? "deliberate" : "standard"},
+          {"tokens_per_node", tokens_per_node},
+          {"steps", list}};
+}
+
+Json RingStories() {
+  const std::vector<Node> three = FleetNodes({"a", "b", "c"});
+  const std::vector<Step> come_and_go = {
+      {{FleetNode("d")}, {}}, {{}, {"b"}}, {{FleetNode("e", 2000)}, {"d"}}, {{FleetNode("b")}, {}}};
+  Json list = Json::array();
+  list.push_back(RingStory("derived tokens: what is left behind of a node that went is no token",
+                           Allocator::kStandard, 5, three, come_and_go));
+  list.push_back(RingStory("chosen tokens", Allocator::kDeliberate, 4, three, come_and_go));
+  list.push_back(RingStory(
+      "chosen tokens: from one node, one at a time", Allocator::kDeliberate, 3, {FleetNode("a")},
+      {{{FleetNode("b")}, {}}, {{FleetNode("c")}, {}}, {{FleetNode("d")}, {}}}));
+  list.push_back(RingStory("chosen tokens: everybody is replaced", Allocator::kDeliberate, 2,
+                           FleetNodes({"a", "b"}),
+                           {{{FleetNode("c"), FleetNode("d", 500)}, {"a", "b"}}}));
+  return list;
+}
+
 }  // namespace
 
 Json AllocatorVectors() {
@@ -66,7 +113,9 @@ Json AllocatorVectors() {
                           {{{FleetNode("d")}, {"a"}}}));
   stories.push_back(Story("two leave at once", 10, FleetNodes({"a", "b", "c", "d", "e", "f", "g"}),
                           {{{}, {"b", "f"}}}));
-  return {{"about", "The owners of a directory's buckets, step by step"}, {"stories", stories}};
+  return {{"about", "Who owns what after each step of the allocator"},
+          {"stories", stories},
+          {"ring_stories", RingStories()}};
 }
 
 }  // namespace warmring

@@ -135,6 +135,23 @@ function checkDiff({ memberships, derived_rings: rings, directories, modulo }) {
   }
 }
 
+// On a ring of derived tokens the owners are those of a new ring, whatever has been before.
+function checkAllocator({ ring_stories: stories }) {
+  for (const story of stories) {
+    let before = null;
+    for (const step of story.steps) {
+      const what = `${story.name}: ${step.change}`;
+      const after = step.ranges.map(([end, owner]) => [number(end), owner]);
+      if (story.allocator === 'standard') {
+        same(what, [], lookup.diff(lookup.deriveRing(step.nodes, story.tokens_per_node), after).moves);
+      }
+      const { moves } = lookup.diff(before ?? after, after);
+      same(`${what}: moved`, number(step.moved), sum(moves.map(([, , ranges]) => lookup.measure(ranges))));
+      before = after;
+    }
+  }
+}
+
 function checkVersion({ snapshots, deltas, owners }) {
   for (const c of snapshots) {
     same(JSON.stringify(c), c.action, lookup.takeSnapshot(stamp(c.have), stamp(c.offered)));
@@ -155,6 +172,7 @@ const checks = {
   owner: checkOwner,
   preference: checkPreference,
   diff: checkDiff,
+  allocator: checkAllocator,
   version: checkVersion,
 };
 const directory = process.argv[2] ?? dirname(fileURLToPath(import.meta.url));

@@ -70,6 +70,22 @@ Json Specs() {
     list.push_back(spec_case({{"placement", "directory"}, {"grace_ms", grace}},
                              [grace](KeyspaceSpec& spec) { spec.grace_ms = grace; }));
   }
+  for (const auto allocator :
+       {Allocator::kStandard, Allocator::kRendezvous, Allocator::kDeliberate}) {
+    for (const char* placement : {"directory", "ring"}) {
+      list.push_back(
+          spec_case({{"placement", placement}, {"allocator", static_cast<uint32_t>(allocator)}},
+                    [allocator](KeyspaceSpec& spec) { spec.allocator = allocator; }));
+    }
+  }
+  for (const uint32_t replication : {1u, 2u}) {
+    list.push_back(
+        spec_case({{"placement", "ring"}, {"replication", replication}, {"failure_domain", "zone"}},
+                  [replication](KeyspaceSpec& spec) {
+                    spec.replication = replication;
+                    spec.domains.level = DomainLevel::kZone;
+                  }));
+  }
   list.push_back(spec_case({{"placement", "directory"}, {"id", "Vectors"}},
                            [](KeyspaceSpec& spec) { spec.id = "Vectors"; }));
   return list;

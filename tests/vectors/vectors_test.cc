@@ -273,6 +273,37 @@ TEST(VectorsTest, StepsOfTheAllocatorMoveTheLeastAndBalance) {
   }
 }
 
+// Points from `start` to `end`, as a fraction of the space.
+double ShareOf(uint64_t start, uint64_t end) {
+  return (static_cast<double>(end - start - 1) + 1) / 18446744073709551616.0;
+}
+
+// A new ring whose tokens are chosen is exact; each join takes exactly the newcomer's share.
+TEST(VectorsTest, ChosenTokensKeepTheShares) {
+  const Json file = Read("allocator.json");
+  for (const Json& story : file["ring_stories"]) {
+    if (story["allocator"] != "deliberate") continue;
+    std::set<std::string> before;
+    for (const Json& step : story["steps"]) {
+      SCOPED_TRACE(story["name"].get<std::string>() + ": " + step["change"].get<std::string>());
+      std::map<std::string, double> shares;
+      uint64_t start = Number(step["ranges"].back()[0]);
+      for (const Json& range : step["ranges"]) {
+        shares[range[1]] += ShareOf(start, Number(range[0]));
+        start = Number(range[0]);
+      }
+      double weights = 0;
+      for (const Json& node : step["nodes"]) weights += node["weight_milli"].get<double>();
+      for (const Json& node : step["nodes"]) {
+        if (before.contains(node["id"])) continue;
+        EXPECT_NEAR(shares[node["id"]], node["weight_milli"].get<double>() / weights, 1e-9) << node;
+      }
+      before.clear();
+      for (const Json& node : step["nodes"]) before.insert(node["id"]);
+    }
+  }
+}
+
 TEST(VectorsTest, VersionsNeverGoBackWithinAHistory) {
   const Json file = Read("version.json");
   size_t backwards = 0;
