@@ -9,8 +9,8 @@ constexpr char kRackLabel[] = "rack";
 // Stands between the parts of a name, and in no id, zone or label.
 constexpr char kSeparator = '\0';
 
-// Apart from every zone and rack, because those begin otherwise.
-std::string OfItsOwn(const Node& node) { return std::string(1, kSeparator) + node.id; }
+// Apart from every zone and rack: none begins with two separators, not even a rack without a zone.
+std::string OfItsOwn(const Node& node) { return std::string(2, kSeparator) + node.id; }
 
 }  // namespace
 

@@ -34,6 +34,7 @@ TEST(FailureDomainTest, WhoSaysNothingIsADomainOfItsOwn) {
     EXPECT_NE(DomainOf(At("a", ""), level), DomainOf(At("b", ""), level));
     // Nor is it the zone, or the rack, that has its name.
     EXPECT_NE(DomainOf(At("a", ""), level), DomainOf(At("b", "a", "a"), level));
+    EXPECT_NE(DomainOf(At("a", ""), level), DomainOf(At("b", "", "a"), level));
   }
 }
 
