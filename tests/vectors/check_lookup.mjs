@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
+import * as adoptedHashes from './adopted_hashes.mjs';
 import * as lookup from './lookup.mjs';
 
 const number = (text) => BigInt('0x' + text);
@@ -21,11 +22,23 @@ function same(what, expected, actual) {
   process.exit(1);
 }
 
-function checkHash({ keys }) {
+function checkHash({ keys, adopted }) {
   for (const key of keys) {
     same(`hash of ${key.bytes}`, number(key.hash), lookup.xxh3(bytes(key.bytes)));
     same(`seeded hash of ${key.bytes}`, number(key.seeded_hash), lookup.xxh3(bytes(key.bytes), number(key.seed)));
   }
+  adopted.forEach(checkAdopted);
+}
+
+function checkAdopted(vector) {
+  const key = bytes(vector.bytes);
+  const points = {
+    xxh64: adoptedHashes.xxh64(key),
+    murmur3: adoptedHashes.murmur3(key),
+    ketama: adoptedHashes.ketama(key),
+    crc16: adoptedHashes.crc16(lookup.hashTag(key)),
+  };
+  for (const [name, point] of Object.entries(points)) same(`${name} of ${vector.bytes}`, number(vector[name]), point);
 }
 
 function checkTag({ keys }) {

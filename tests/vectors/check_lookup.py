@@ -10,9 +10,13 @@ import sys
 
 sys.dont_write_bytecode = True
 try:
+    import adopted_hashes
+    import allocate
     import lookup
 except ImportError as missing:
     sys.exit(f"check_lookup.py: {missing}: run scripts/setup (python3-xxhash)")
+
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def number(text):
@@ -33,6 +37,12 @@ def check_hash(file):
         key = bytes.fromhex(case["bytes"])
         same(f"hash of {case['bytes']}", number(case["hash"]), lookup.xxh3(key))
         same(f"seeded hash of {case['bytes']}", number(case["seeded_hash"]), lookup.xxh3(key, number(case["seed"])))
+    for case in file["adopted"]:
+        key = bytes.fromhex(case["bytes"])
+        points = [adopted_hashes.xxh64(key), adopted_hashes.murmur3(key), adopted_hashes.ketama(key),
+                  adopted_hashes.crc16(lookup.hash_tag(key))]
+        same(f"adopted hashes of {case['bytes']}",
+             [number(case[function]) for function in ("xxh64", "murmur3", "ketama", "crc16")], points)
 
 
 def check_tag(file):
@@ -140,6 +150,16 @@ def check_diff(file):
 
 def check_allocator(file):
     """On a ring of derived tokens the owners are those of a new ring, whatever has been before."""
+    for story in file["stories"]:
+        owners, nodes = None, []
+        for step in story["steps"]:
+            after = allocate.allocate(story["bits"], step["nodes"], owners, nodes)
+            ids = [node["id"] for node in step["nodes"]]
+            same(f"{story['name']}: {step['change']}", step["owners"],
+                 "".join(DIGITS[ids.index(owner)] for owner in after))
+            same(f"{story['name']}: {step['change']}: moved", step["moved"],
+                 sum(old != new for old, new in zip(owners or after, after)))
+            owners, nodes = after, step["nodes"]
     for story in file["ring_stories"]:
         before = None
         for step in story["steps"]:

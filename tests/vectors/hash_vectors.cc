@@ -33,6 +33,18 @@ Json HashCase(std::string_view bytes) {
           {"seeded_hash", Hex(XXH3_64bits_withSeed(bytes.data(), bytes.size(), kSanitySeed))}};
 }
 
+// The same key under the functions of fleets that are adopted.
+Json AdoptedCase(std::string_view bytes) {
+  const auto point = [bytes](HashSpec::Function function) {
+    return Hex(HashKey({function, false}, bytes));
+  };
+  return {{"bytes", HexBytes(bytes)},
+          {"xxh64", point(HashSpec::Function::kXxh64)},
+          {"murmur3", point(HashSpec::Function::kMurmur3)},
+          {"ketama", point(HashSpec::Function::kKetama)},
+          {"crc16", point(HashSpec::Function::kCrc16)}};
+}
+
 Json TokenCase(std::string_view hash_name, uint32_t index) {
   return {{"hash_name", HexBytes(hash_name)},
           {"index", index},
@@ -62,7 +74,18 @@ Json HashVectors() {
   cases.push_back(HashCase(std::string_view("\0", 1)));
   cases.push_back(HashCase(std::string(16, 'x')));
   cases.push_back(HashCase(EveryByte()));
-  return {{"about", "XXH3_64bits of bytes, under seed 0 and under another seed"}, {"keys", cases}};
+  Json adopted = Json::array();
+  for (size_t length = 0; length <= 40; ++length)
+    adopted.push_back(AdoptedCase(SanityBuffer(length)));
+  for (const size_t length : {63u, 64u, 65u, 200u})
+    adopted.push_back(AdoptedCase(SanityBuffer(length)));
+  for (const std::string_view key :
+       {"123", "123456789", "user:42", "{user1000}.following", "foo{}{bar}", "\xe2\x98\x83"}) {
+    adopted.push_back(AdoptedCase(key));
+  }
+  return {{"about", "The point of a key under each function, and XXH3 under a seed"},
+          {"keys", cases},
+          {"adopted", adopted}};
 }
 
 Json TagVectors() {

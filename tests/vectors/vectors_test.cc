@@ -118,6 +118,21 @@ TEST(VectorsTest, HashesAreThosePublishedWithXxhash) {
   }
 }
 
+// Values that the projects of these functions publish: xxHash's test, the check value of
+// CRC-16/XMODEM (0x31c3), a token of Cassandra's own tests, and RFC 1321's MD5 of nothing.
+TEST(VectorsTest, AdoptedHashesAreThosePublished) {
+  const Json file = Read("hash.json");
+  std::map<std::string, Json> by_key;
+  for (const Json& key : file["adopted"]) by_key[Bytes(key["bytes"])] = key;
+  EXPECT_EQ(Number(by_key.at("")["xxh64"]), 0xef46db3751d8e999);
+  EXPECT_EQ(Number(by_key.at(std::string(1, '\0'))["xxh64"]), 0xe934a84adb052768);
+  EXPECT_EQ(Number(by_key.at("123456789")["crc16"]), uint64_t{0x31c3 % 16384} << 50);
+  EXPECT_EQ(Number(by_key.at("")["ketama"]), uint64_t{0xd98c1dd4} << 32);
+  EXPECT_EQ(Number(by_key.at("")["murmur3"]), 0u);
+  EXPECT_EQ(Number(by_key.at("123")["murmur3"]) ^ (uint64_t{1} << 63),
+            static_cast<uint64_t>(-7468325962851647638));
+}
+
 // The examples of the Redis Cluster specification.
 TEST(VectorsTest, TagsAreThoseOfTheRedisClusterSpecification) {
   std::map<std::string, std::string> tags;
