@@ -272,6 +272,8 @@ void AddKeyspace(CLI::App& app, Run* run) {
   create->callback([run, flags] { *run = [flags](Session& s) { return Create(s, *flags); }; });
 
   AddKeyspaceImport(noun, run);
+  AddKeyspacePicture(noun, run);
+  AddKeyspaceSim(noun, run);
 
   noun->add_subcommand("list", "all keyspaces")->callback([run] { *run = List; });
   noun->add_subcommand("get", "one keyspace")->callback([run] { *run = Get; });

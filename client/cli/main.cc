@@ -71,7 +71,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   Session session(flags);
-  const absl::Status connected = session.Connect();
+  const absl::Status connected = run.offline() ? absl::OkStatus() : session.Connect();
   if (!connected.ok()) return static_cast<int>(session.Fail(connected));
   return static_cast<int>(run(session));
 }

@@ -1,14 +1,34 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "client/cli/session.h"
 
 namespace warmring::cli {
 
-// What a verb does once its flags are parsed. Set by the verb's callback, run by main.
-using Run = std::function<ExitCode(Session&)>;
+// What a verb does once its flags are parsed. Set by the verb's callback, run by main, which
+// connects first unless the verb needs no server.
+class Run {
+ public:
+  using Verb = std::function<ExitCode(Session&)>;
+  Run() = default;
+  template <typename Callable>
+  Run(Callable verb) : verb_(std::move(verb)) {}
+  static Run Offline(Verb verb) {
+    Run run(std::move(verb));
+    run.offline_ = true;
+    return run;
+  }
+
+  bool offline() const { return offline_; }
+  ExitCode operator()(Session& session) const { return verb_(session); }
+
+ private:
+  Verb verb_;
+  bool offline_ = false;
+};
 
 // Each adds its subcommands to `app`; the chosen one stores its Run in `*run`.
 void AddStatus(CLI::App& app, Run* run);
@@ -20,6 +40,10 @@ void AddMigration(CLI::App& app, Run* run);
 
 // `keyspace import`, below the noun `keyspace`.
 void AddKeyspaceImport(CLI::App* noun, Run* run);
+// `keyspace balance`, `draw` and `export`.
+void AddKeyspacePicture(CLI::App* noun, Run* run);
+// `keyspace sim add|remove|weight`.
+void AddKeyspaceSim(CLI::App* noun, Run* run);
 
 // Follows a migration until it has ended or waits for a person. Shared by watch, apply and node.
 ExitCode FollowMigration(Session& session, const std::string& keyspace, const std::string& id);

@@ -1,6 +1,7 @@
 #include "core/placement/ring_allocator.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/hashing/key_hash.h"
@@ -13,20 +14,42 @@ struct Token {
   uint32_t member = 0;
 };
 
-// Derived tokens of `members[first...]`, sorted; of equal ones only the winner.
-std::vector<Token> TokensOfMembers(const KeyspaceSpec& spec, const std::vector<Member>& members,
-                                   size_t first) {
-  std::vector<Token> tokens;
+// Calls `use` with each derived token of `members[first...]`, node after node.
+template <typename Use>
+void DeriveTokens(const KeyspaceSpec& spec, const std::vector<Member>& members, size_t first,
+                  Use use) {
   for (size_t m = first; m < members.size(); ++m) {
     const Node& node = *members[m].node;
     const uint32_t count = TokensOf(spec, node);
     for (uint32_t i = 0; i < count; ++i) {
-      tokens.push_back({DeriveToken(node.HashName(), i), static_cast<uint32_t>(m)});
+      use(Token{DeriveToken(node.HashName(), i), static_cast<uint32_t>(m)});
     }
   }
-  std::sort(tokens.begin(), tokens.end(), [&](const Token& a, const Token& b) {
-    return a.at != b.at ? a.at < b.at : members[a.member].Key() < members[b.member].Key();
-  });
+}
+
+// Derived tokens of `members[first...]`, sorted; of equal ones only the winner.
+//
+// Positions are hashes, so that their top bits deal them out evenly, into shares that sort in the
+// first cache. To derive a token twice costs less than the memory to deal it from.
+std::vector<Token> TokensOfMembers(const KeyspaceSpec& spec, const std::vector<Member>& members,
+                                   size_t first) {
+  constexpr uint32_t kShareBits = 12;
+  const auto share_of = [](const Token& token) { return token.at >> (64 - kShareBits); };
+  std::vector<size_t> ends((size_t{1} << kShareBits) + 1, 0);
+  DeriveTokens(spec, members, first, [&](const Token& token) { ++ends[share_of(token) + 1]; });
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<Token> tokens(ends.back());
+  // Dealing moves each share's begin to its end, which is the next one's begin.
+  DeriveTokens(spec, members, first,
+               [&](const Token& token) { tokens[ends[share_of(token)]++] = token; });
+  auto begin = tokens.begin();
+  for (size_t share = 0; share + 1 < ends.size(); ++share) {
+    const auto end = tokens.begin() + static_cast<std::ptrdiff_t>(ends[share]);
+    std::sort(begin, end, [&](const Token& a, const Token& b) {
+      return a.at != b.at ? a.at < b.at : members[a.member].Key() < members[b.member].Key();
+    });
+    begin = end;
+  }
   tokens.erase(std::unique(tokens.begin(), tokens.end(),
                            [](const Token& a, const Token& b) { return a.at == b.at; }),
                tokens.end());
@@ -155,8 +178,10 @@ class RingReallocation {
 
 std::vector<OwnedRange> InitialRing(const KeyspaceSpec& spec, const std::vector<Member>& members,
                                     Epoch epoch) {
+  const std::vector<Token> tokens = TokensOfMembers(spec, members, 0);
   std::vector<OwnedRange> ranges;
-  for (const Token& token : TokensOfMembers(spec, members, 0)) {
+  ranges.reserve(tokens.size());
+  for (const Token& token : tokens) {
     ranges.push_back({token.at, token.member, epoch});
   }
   return ranges;

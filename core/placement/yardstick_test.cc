@@ -41,7 +41,7 @@ TEST(YardstickTest, ModuloAgreesWithCounting) {
     for (size_t m = 1; m <= 9; ++m) {
       const std::string all = "abcdefghi";
       size_t moved = 0;
-      for (size_t hash = 0; hash < n * m; ++hash) moved += all[hash % n] != all[hash % m] ? 1 : 0;
+      for (size_t hash = 0; hash < n * m; ++hash) moved += all[hash % n] != all[hash % m] ? 1u : 0u;
       EXPECT_DOUBLE_EQ(ModuloShare(Nodes(all.substr(0, n)), Nodes(all.substr(0, m))),
                        static_cast<double>(moved) / static_cast<double>(n * m));
     }

@@ -55,10 +55,12 @@ Directory Must(absl::StatusOr<Directory> directory) {
 
 double WorstBalance(const Directory& directory) {
   double worst = 0;
-  for (const std::optional<uint32_t> rank : {std::optional<uint32_t>(), std::optional<uint32_t>(0)}) {
+  const std::optional<uint32_t> all;
+  const std::optional<uint32_t> primaries(0);
+  for (const std::optional<uint32_t>& rank : {all, primaries}) {
     const Ratio max = BalanceOf(directory, rank).max;
-    worst = std::max(
-        worst, static_cast<double>(max.numerator) / static_cast<double>(max.denominator));
+    worst =
+        std::max(worst, static_cast<double>(max.numerator) / static_cast<double>(max.denominator));
   }
   return worst;
 }
