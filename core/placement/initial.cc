@@ -30,7 +30,8 @@ absl::StatusOr<InitialPlacement> PlaceInitially(const KeyspaceSpec& spec, std::v
   placement.ranges.reserve(shape.buckets());
   placement.followers.reserve(shape.slots() - shape.buckets());
   for (uint32_t bucket = 0; bucket < shape.buckets(); ++bucket) {
-    placement.ranges.push_back({BucketEnd(shape.bits, bucket), directory.OwnerOf(bucket, 0), epoch});
+    placement.ranges.push_back(
+        {BucketEnd(shape.bits, bucket), directory.OwnerOf(bucket, 0), epoch});
     for (uint32_t rank = 1; rank < shape.ranks; ++rank) {
       placement.followers.push_back(directory.OwnerOf(bucket, rank));
     }

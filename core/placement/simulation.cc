@@ -26,9 +26,8 @@ double ShareOf(const HashRange& range) {
 
 absl::Status CheckPresent(const Membership& base, std::string_view field, const NodeId& id) {
   if (base.FindNode(id).has_value()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("{}: '{}' is not a node: there are {}", field, Printable(id),
-                  base.nodes().size()));
+  return absl::InvalidArgumentError(fmt::format("{}: '{}' is not a node: there are {}", field,
+                                                Printable(id), base.nodes().size()));
 }
 
 // The nodes that result, sorted by id.
@@ -126,8 +125,7 @@ absl::Status PlaceOnRing(const Membership& base, const SimulatedChange& change,
 // The copies of the range that holds `point`, by id.
 std::set<std::string_view> HoldersAt(const Membership& membership, HashPoint point) {
   const size_t range = membership.RangeIndexOf(point);
-  std::set<std::string_view> holders = {
-      membership.nodes()[membership.ranges()[range].owner].id};
+  std::set<std::string_view> holders = {membership.nodes()[membership.ranges()[range].owner].id};
   for (const NodeIndex follower : membership.FollowersAt(range)) {
     if (follower != kNoNode) holders.insert(membership.nodes()[follower].id);
   }
