@@ -57,7 +57,11 @@ absl::StatusOr<Membership::Ptr> FromFile(const std::string& file) {
     return absl::NotFoundError(fmt::format(
         "--from: '{}' cannot be read: write it with `keyspace export`", Printable(file)));
   }
-  return UnsealMembership(bytes.str());
+  absl::StatusOr<Membership::Ptr> membership = UnsealMembership(bytes.str());
+  if (membership.ok()) return membership;
+  return absl::InvalidArgumentError(fmt::format("--from: '{}': {}: write it with `keyspace export`",
+                                                Printable(file),
+                                                std::string(membership.status().message())));
 }
 
 absl::StatusOr<Membership::Ptr> FromDescription(const SimFlags& flags) {

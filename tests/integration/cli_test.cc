@@ -162,6 +162,35 @@ TEST_F(CliTest, CopiesStandInDifferentFailureDomains) {
   EXPECT_THAT(Run({"ks", "locate", "-k", "strict", "k"}).out, HasSubstr("FOLLOWERS"));
 }
 
+TEST_F(CliTest, WhatAChangeWouldDoIsWorkedOutWithoutAServer) {
+  ASSERT_EQ(
+      Run({"keyspace", "create", "sim", "--add", "a=127.0.0.1:7001", "--add", "b=127.0.0.1:7002"})
+          .exit_code,
+      0);
+  const std::string file = dir_->File("membership");
+  ASSERT_EQ(Run({"keyspace", "export", file, "-k", "sim"}).exit_code, 0);
+  const auto balance =
+      nlohmann::json::parse(Run({"keyspace", "balance", "-k", "sim", "-o", "json"}).out);
+  EXPECT_EQ(balance["nodes"].size(), 2u);
+  EXPECT_DOUBLE_EQ(balance["max_over_mean"].get<double>(), 1);
+  EXPECT_THAT(Run({"keyspace", "draw", "-k", "sim"}).out, HasSubstr("16384 ranges"));
+
+  ASSERT_THAT(server_->Stop(), IsOk());
+  const auto outcome = nlohmann::json::parse(
+      Run({"keyspace", "sim", "weight", "a=3", "--from", file, "-o", "json"}).out);
+  EXPECT_DOUBLE_EQ(outcome["moved_share"].get<double>(), 0.25);
+  EXPECT_DOUBLE_EQ(outcome["ideal_share"].get<double>(), 0.25);
+  EXPECT_THAT(Run({"keyspace", "sim", "remove", "c", "--from", file}).err,
+              HasSubstr("remove: 'c' is not a node"));
+  EXPECT_THAT(Run({"keyspace", "sim", "add", "--from", dir_->File("nothing")}).err,
+              HasSubstr("cannot be read"));
+  EXPECT_THAT(Run({"keyspace", "sim", "add", "--nodes", "0"}).err, HasSubstr("--nodes: 0"));
+  EXPECT_THAT(Run({"keyspace", "sim", "add", "--nodes", "10001"}).err, HasSubstr("1 to 10000"));
+  EXPECT_THAT(Run({"keyspace", "sim", "add", "--weight", "nan"}).err, HasSubstr("weight"));
+  EXPECT_THAT(Run({"keyspace", "sim", "add", "--buckets-log2", "60"}).err,
+              HasSubstr("spec.directory_bits: 60"));
+}
+
 TEST_F(CliTest, PlanFilesAreCheckedBeforeAnythingHappens) {
   Create();
   const auto typo = Run({"plan", "-f", PlanFile("keyspace: sessions\nchangs: []\n")});
