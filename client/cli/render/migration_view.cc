@@ -82,6 +82,8 @@ std::string NextStep(const v1::Migration& m) {
   if (m.state() == v1::MIGRATION_STATE_SOAKING) {
     return fmt::format("undo without loss: warmring migration undo {}\n", m.id());
   }
+  // An undo is waited for.
+  if (m.state() == v1::MIGRATION_STATE_UNDO_FENCING) return "";
   if (!m.ended()) return fmt::format("stop: warmring migration abort {}\n", m.id());
   return "";
 }
@@ -128,7 +130,8 @@ std::string MigrationView(const v1::Migration& m) {
   if (!m.held().empty()) out += "Held        " + m.held() + "\n";
   if (!m.failure().empty()) out += "Because     " + m.failure() + "\n";
   if (m.unclean()) out += "Unclean     a wave was committed without the donor's acknowledgement\n";
-  if (m.transfer().transfers_size() > 0 && !m.ended()) {
+  const bool forward = !m.ended() && m.state() != v1::MIGRATION_STATE_UNDO_FENCING;
+  if (m.transfer().transfers_size() > 0 && forward) {
     Table table({{"TRANSFER"}, {"STATE"}, {"KEYS", true}, {"BYTES", true}});
     for (const auto& t : m.transfer().transfers()) {
       table.AddRow({fmt::format("{} → {}", t.from(), t.to()),

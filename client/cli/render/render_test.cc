@@ -84,6 +84,20 @@ TEST(Preview, StatesWhatMovesAgainstTheIdeal) {
   EXPECT_THAT(text, HasSubstr("Plan: 1 to add, 0 to remove, 1 shrink, 0 unchanged."));
 }
 
+TEST(MigrationView, AnUndoOffersNothingToStopIt) {
+  v1::Migration m;
+  m.set_id("mig-1");
+  m.set_state(v1::MIGRATION_STATE_UNDO_FENCING);
+  auto* transfer = m.mutable_transfer()->add_transfers();
+  transfer->set_from("a");
+  transfer->set_to("b");
+  EXPECT_THAT(MigrationView(m), Not(HasSubstr("abort")));
+  EXPECT_THAT(MigrationView(m), Not(HasSubstr("TRANSFER")));
+  m.set_state(v1::MIGRATION_STATE_COMMITTED);
+  EXPECT_THAT(MigrationView(m), HasSubstr("stop: warmring migration abort mig-1"));
+  EXPECT_THAT(MigrationView(m), HasSubstr("a → b     ◌ warming"));
+}
+
 TEST(MigrationView, ReadsAsTheGlossary) {
   v1::Migration m;
   m.set_id("mig-7f3a");
