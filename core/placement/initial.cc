@@ -1,9 +1,14 @@
 #include "core/placement/initial.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/base/status_macros.h"
+#include "core/membership/failure_domain.h"
 #include "core/placement/allocator.h"
 #include "core/placement/directory_allocator.h"
 #include "core/placement/membership_directory.h"
@@ -11,10 +16,26 @@
 #include "core/placement/rendezvous.h"
 
 namespace warmring {
+namespace {
+
+absl::Status CheckDomains(const KeyspaceSpec& spec, const std::vector<Node>& nodes) {
+  if (spec.replication == 1 || spec.domains.best_effort) return absl::OkStatus();
+  std::set<std::string> domains;
+  for (const Node& node : nodes) domains.insert(DomainOf(node, spec.domains.level));
+  if (domains.size() >= spec.replication) return absl::OkStatus();
+  const std::string_view level = DomainLevelName(spec.domains.level);
+  return absl::InvalidArgumentError(fmt::format(
+      "spec.replication: {} copies need as many {}s, and the {} nodes stand in {}: add nodes in "
+      "other {}s, lower the replication, or allow best effort",
+      spec.replication, level, nodes.size(), domains.size(), level));
+}
+
+}  // namespace
 
 absl::StatusOr<InitialPlacement> PlaceInitially(const KeyspaceSpec& spec, std::vector<Node> nodes,
                                                 Epoch epoch) {
   RETURN_IF_ERROR(ValidatePlacementSize(spec, nodes));
+  RETURN_IF_ERROR(CheckDomains(spec, nodes));
   std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.id < b.id; });
   InitialPlacement placement;
   if (spec.placement == PlacementKind::kRing) {

@@ -140,7 +140,7 @@ TEST_F(CliTest, CopiesStandInDifferentFailureDomains) {
                                            "b=127.0.0.1:7002,zone=eu-1,rack=2"};
   const auto refused = Run(create);
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("2 copies need as many zones, and 1 own a range"));
+  EXPECT_THAT(refused.err, HasSubstr("2 copies need as many zones, and the 2 nodes stand in 1"));
   EXPECT_EQ(Run({"keyspace", "get", "-k", "r2"}).exit_code, 7) << "it was made all the same";
 
   std::vector<std::string> best_effort = create;
