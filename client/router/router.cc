@@ -31,8 +31,8 @@ struct Router::Table {
   HashSpec hash;
   std::vector<Owner> owners;
 
-  std::optional<Location> Locate(std::string_view key) const;
-  void AddMoves(const Membership::Tenure& tenure, Location& location) const;
+  std::optional<Location> Prepared(NodeIndex owner, Epoch epoch, HashPoint point) const;
+  std::optional<Location> LocatePoint(HashPoint point) const;
 };
 
 struct Router::State {
@@ -112,46 +112,52 @@ const Router::Table* Router::Present() const {
   return present.get();
 }
 
-// Out of line: rare, and the usual way needs fewer registers without it.
-[[gnu::noinline]] void Router::Table::AddMoves(const Membership::Tenure& tenure,
-                                               Location& location) const {
-  if (tenure.pending) {
-    location.pending_node = owners[*tenure.pending].location.node;
-    location.pending_address = owners[*tenure.pending].location.address;
-  }
-  if (tenure.previous) {
-    location.previous_node = owners[*tenure.previous].location.node;
-    location.previous_address = owners[*tenure.previous].location.address;
-  }
+// Made where the caller of Locate wants it, without a copy: nothing else is returned here.
+[[gnu::always_inline]] inline std::optional<Location> Router::Table::Prepared(
+    NodeIndex owner, Epoch epoch, HashPoint point) const {
+  std::optional<Location> location(owners[owner].location);
+  location->epoch = epoch;
+  location->hash = point;
+  return location;
 }
 
-// Made where the caller of Locate wants it, without a copy: nothing else is returned here.
-[[gnu::always_inline]] inline std::optional<Location> Router::Table::Locate(
-    std::string_view key) const {
-  const HashPoint point = HashKey(hash, key);
+// On a ring, and where something moves. Out of line: a directory's keys need fewer registers and
+// instructions without it.
+[[gnu::noinline]] std::optional<Location> Router::Table::LocatePoint(HashPoint point) const {
   const Membership::Holder holder = membership->HolderOf(point);
   const Membership::Tenure& tenure = membership->tenures()[holder.tenure];
-  std::optional<Location> location(owners[holder.owner].location);
-  location->hash = point;
-  location->epoch = tenure.epoch;
-  if (tenure.pending.has_value() || tenure.previous.has_value()) [[unlikely]] {
-    AddMoves(tenure, *location);
+  std::optional<Location> location = Prepared(holder.owner, tenure.epoch, point);
+  if (tenure.pending) {
+    location->pending_node = owners[*tenure.pending].location.node;
+    location->pending_address = owners[*tenure.pending].location.address;
+  }
+  if (tenure.previous) {
+    location->previous_node = owners[*tenure.previous].location.node;
+    location->previous_address = owners[*tenure.previous].location.address;
   }
   return location;
 }
 
 std::optional<Location> Router::Locate(std::string_view key) const {
-  const Table* const present = present_.load(std::memory_order_acquire);
-  if (present == nullptr || held_tables[slot_] != present) [[unlikely]] {
+  const Table* const table = present_.load(std::memory_order_acquire);
+  if (table == nullptr || held_tables[slot_] != table) [[unlikely]] {
     return LocateAnew(key);
   }
-  return present->Locate(key);
+  const HashPoint point = HashKey(table->hash, key);
+  const Membership& membership = *table->membership;
+  if (!membership.HasUniformRanges()) return table->LocatePoint(point);
+  const Membership::Holder holder = membership.HolderOf(point);
+  const Membership::Tenure& tenure = membership.tenures()[holder.tenure];
+  if (tenure.is_moving) [[unlikely]] {
+    return table->LocatePoint(point);
+  }
+  return table->Prepared(holder.owner, tenure.epoch, point);
 }
 
 [[gnu::noinline]] std::optional<Location> Router::LocateAnew(std::string_view key) const {
   const Table* const table = Present();
   if (table == nullptr) return std::nullopt;
-  return table->Locate(key);
+  return table->LocatePoint(HashKey(table->hash, key));
 }
 
 Version Router::version() const {

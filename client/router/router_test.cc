@@ -60,6 +60,28 @@ TEST(RouterTest, SaysWhatTheMembershipSays) {
   }
 }
 
+TEST(RouterTest, SaysWhatARingSays) {
+  MembershipData data = client_testing::MakeData(TwoNodes());
+  data.spec.placement = PlacementKind::kRing;
+  data.ranges = {{1000, 0, Epoch(3)},
+                 {uint64_t{1} << 62, 1, Epoch(4)},
+                 {uint64_t{1} << 63, 0, Epoch(5)},
+                 {(uint64_t{1} << 63) + 7, 1, Epoch(3)}};
+  const Membership::Ptr membership = client_testing::Must(Membership::Create(data));
+  Router router;
+  router.Install(membership);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = "key-" + std::to_string(i);
+    const Route route = RouteKey(*membership, key);
+    const OwnedRange& range = membership->RangeOf(route.hash);
+    const auto at = router.Locate(key);
+    ASSERT_TRUE(at.has_value());
+    EXPECT_EQ(at->node, membership->nodes()[range.owner].id);
+    EXPECT_EQ(at->epoch, range.epoch);
+    EXPECT_EQ(at->hash, route.hash);
+  }
+}
+
 TEST(RouterTest, NamesTheOtherSideOfAMove) {
   Router router;
   const Membership::Ptr base = MakeMembership(TwoNodes());

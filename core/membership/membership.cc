@@ -215,8 +215,8 @@ void Membership::CompileTable() {
 }
 
 Membership::Tenure Membership::TenureOf(Epoch epoch, int move) const {
-  Tenure tenure{epoch, std::nullopt, std::nullopt};
-  if (move < 0) return tenure;
+  Tenure tenure{epoch, std::nullopt, std::nullopt, move >= 0};
+  if (!tenure.is_moving) return tenure;
   const auto at = static_cast<size_t>(move);
   switch (data_.moves[at].phase) {
     case MovePhase::kWarming:

@@ -113,6 +113,7 @@ class Membership {
     Epoch epoch;
     std::optional<NodeIndex> pending;   // as in Route
     std::optional<NodeIndex> previous;  // as in Route
+    bool is_moving = false;             // one of the two is there
     friend bool operator==(const Tenure&, const Tenure&) = default;
   };
   // All tenures that differ: about as many as there are epochs still held.
@@ -123,6 +124,7 @@ class Membership {
     NodeIndex owner = 0;
     uint32_t tenure = 0;  // index into tenures()
   };
+  bool HasUniformRanges() const { return table_.is_uniform(); }
   Holder HolderOf(HashPoint h) const {
     const RoutingTable::Two found = table_.FirstTwo(h);
     return {found.first, found.second};

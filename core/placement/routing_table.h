@@ -55,6 +55,9 @@ class RoutingTable {
   static RoutingTable Build(const std::vector<HashPoint>& ends,
                             const std::vector<uint32_t>& values = {}, uint32_t width = 0);
 
+  // Finding takes one shift, as on a directory.
+  bool is_uniform() const { return uniform_shift_ != 0; }
+
   // Index of the first end at or clockwise after `h`.
   size_t Find(HashPoint h) const {
     const size_t position = Position(h);

@@ -52,7 +52,8 @@ std::vector<uint32_t> OwnersOf(const std::vector<OwnedRange>& ranges, uint32_t r
   owners.reserve(ranges.size() * replicas);
   for (size_t i = 0; i < ranges.size(); ++i) {
     const size_t first = owners.size();
-    for (size_t step = 0; owners.size() < first + replicas; ++step) {
+    owners.push_back(ranges[i].owner);
+    for (size_t step = 1; owners.size() < first + replicas; ++step) {
       const uint32_t owner = ranges[(i + step) % ranges.size()].owner;
       const auto mine = owners.begin() + static_cast<std::ptrdiff_t>(first);
       if (std::find(mine, owners.end(), owner) == owners.end()) owners.push_back(owner);
