@@ -114,6 +114,7 @@ absl::StatusOr<std::vector<NodeIndex>> PreferenceLists(const KeyspaceSpec& spec,
 }
 
 size_t CountDomainViolations(const Membership& membership) {
+  if (membership.spec().replication == 1) return 0;
   std::vector<std::string> domains;
   for (const Node& node : membership.nodes()) {
     domains.push_back(DomainOf(node, membership.spec().domains.level));

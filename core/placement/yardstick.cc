@@ -18,8 +18,9 @@ double WeightOf(const std::vector<Node>& nodes) {
   return weight;
 }
 
-// More tokens than these in all say nothing more.
-constexpr uint64_t kMaxTokens = uint64_t{1} << 20;
+// A preview is worked out where leases are granted, so that it may take milliseconds only; more
+// tokens than these in all say nothing more.
+constexpr uint64_t kMaxTokens = uint64_t{1} << 16;
 
 struct Token {
   HashPoint at = 0;

@@ -18,7 +18,7 @@ double IdealShare(const std::vector<Node>& before, const std::vector<Node>& afte
 double ModuloShare(const std::vector<Node>& before, const std::vector<Node>& after);
 
 // What a plain token ring would move: kPlainRingTokens derived tokens for a node of weight 1 (fewer
-// when that would make more than 2^20 in all), no regard to balance.
+// when that would make more than 2^16 in all), no regard to balance.
 inline constexpr uint32_t kPlainRingTokens = 160;
 double PlainRingShare(const std::vector<Node>& before, const std::vector<Node>& after);
 
