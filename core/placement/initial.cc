@@ -37,8 +37,8 @@ absl::StatusOr<InitialPlacement> PlaceInitially(const KeyspaceSpec& spec, std::v
   RETURN_IF_ERROR(ValidatePlacementSize(spec, nodes));
   RETURN_IF_ERROR(CheckDomains(spec, nodes));
   std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return a.id < b.id; });
-  InitialPlacement placement;
   if (spec.placement == PlacementKind::kRing) {
+    InitialPlacement placement;
     placement.ranges = InitialRanges(spec, nodes, epoch);
     ASSIGN_OR_RETURN(placement.followers, PreferenceLists(spec, nodes, placement.ranges));
     return placement;
@@ -48,6 +48,12 @@ absl::StatusOr<InitialPlacement> PlaceInitially(const KeyspaceSpec& spec, std::v
   ASSIGN_OR_RETURN(const Directory directory, spec.allocator == Allocator::kRendezvous
                                                   ? AllocateByRendezvous(shape, members)
                                                   : Allocate(shape, members));
+  return PlacementOf(directory, epoch);
+}
+
+InitialPlacement PlacementOf(const Directory& directory, Epoch epoch) {
+  const DirectoryShape& shape = directory.shape;
+  InitialPlacement placement;
   placement.ranges.reserve(shape.buckets());
   placement.followers.reserve(shape.slots() - shape.buckets());
   for (uint32_t bucket = 0; bucket < shape.buckets(); ++bucket) {

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/membership/membership.h"
+#include "core/placement/directory.h"
 
 namespace warmring {
 
@@ -22,5 +23,8 @@ struct InitialPlacement {
 };
 absl::StatusOr<InitialPlacement> PlaceInitially(const KeyspaceSpec& spec, std::vector<Node> nodes,
                                                 Epoch epoch);
+
+// What `directory` says, as a membership has it, all ranges under `epoch`.
+InitialPlacement PlacementOf(const Directory& directory, Epoch epoch);
 
 }  // namespace warmring

@@ -10,6 +10,7 @@
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
 #include "core/placement/directory_allocator.h"
+#include "core/placement/initial.h"
 #include "core/placement/membership_directory.h"
 #include "core/placement/preference.h"
 #include "core/placement/rendezvous.h"
@@ -71,24 +72,15 @@ absl::StatusOr<std::vector<Node>> NodesAfter(const Membership& base,
   return nodes;
 }
 
-// Bits and epochs as they were, the owners and followers of `directory`.
-void Fill(const Directory& directory, MembershipData& data) {
-  for (uint32_t bucket = 0; bucket < directory.shape.buckets(); ++bucket) {
-    data.ranges.push_back(
-        {BucketEnd(directory.shape.bits, bucket), directory.OwnerOf(bucket, 0), Epoch(1)});
-    for (uint32_t rank = 1; rank < directory.shape.ranks; ++rank) {
-      data.followers.push_back(directory.OwnerOf(bucket, rank));
-    }
-  }
-}
-
 absl::Status PlaceOnDirectory(const Membership& base, MembershipData& data) {
   const std::vector<DirectoryNode> nodes = DirectoryNodesOf(data.spec, data.nodes);
   ASSIGN_OR_RETURN(const Directory directory,
                    data.spec.allocator == Allocator::kRendezvous
                        ? AllocateByRendezvous(DirectoryShapeOf(data.spec), nodes)
                        : Reallocate(DirectoryOf(base), nodes));
-  Fill(directory, data);
+  InitialPlacement placement = PlacementOf(directory, Epoch(1));
+  data.ranges = std::move(placement.ranges);
+  data.followers = std::move(placement.followers);
   return absl::OkStatus();
 }
 
