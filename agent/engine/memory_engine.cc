@@ -28,6 +28,11 @@ absl::Status MemoryEngine::Usable() const {
   return absl::OkStatus();
 }
 
+KeyPoint MemoryEngine::PointOf(const std::string& key) const {
+  return view_ && view_->membership() ? view_->membership()->PointOf(key)
+                                      : KeyPoint(HashKey(hash_, key));
+}
+
 MemoryEngine::Place MemoryEngine::PlaceOf(const std::string& key) const {
   return {HashKey(hash_, key), key};
 }
@@ -39,9 +44,9 @@ void MemoryEngine::LogChange(const std::string& key) {
     trimmed_ = log_.front().first;
     log_.pop_front();
   }
-  const HashPoint hash = HashKey(hash_, key);
+  const KeyPoint point = PointOf(key);
   for (auto& [migration, dirty] : dirty_) {
-    if (dirty.ranges.Contains(hash)) dirty.keys.insert(key);
+    if (dirty.ranges.Contains(point)) dirty.keys.insert(key);
   }
 }
 
@@ -85,9 +90,9 @@ absl::Status MemoryEngine::InstallMap(const Membership& membership) {
   RETURN_IF_ERROR(view_->Install(copy));
   const HashRangeSet owned = copy->OwnedBy(node);
   const HashRangeSet activated = owned.Minus(owned_before);
-  const HashRangeSet left = HashRangeSet::Whole().Minus(view_->EntitledRanges());
+  const HashRangeSet entitled = view_->EntitledRanges();
   for (auto& [nonce, transfer] : transfers_) {
-    transfer.ranges = transfer.ranges.Minus(activated).Minus(left);
+    transfer.ranges = transfer.ranges.Minus(activated).Intersection(entitled);
   }
   bool giving = false;
   for (const Move& move : copy->moves()) {
@@ -119,6 +124,7 @@ absl::StatusOr<CacheEngine::FenceResult> MemoryEngine::Fence(const MigrationId& 
                                                              const HashRangeSet& ranges) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
+  RETURN_IF_ERROR(view_->CheckPlanes(ranges));
   view_->Fence(ranges, floor);
   const auto dirty = dirty_.find(migration);
   return FenceResult{{log_id_, position_},
@@ -128,6 +134,7 @@ absl::StatusOr<CacheEngine::FenceResult> MemoryEngine::Fence(const MigrationId& 
 absl::StatusOr<LogPosition> MemoryEngine::Track(const Id128& nonce, const HashRangeSet& ranges) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
+  RETURN_IF_ERROR(view_->CheckPlanes(ranges));
   tracked_[nonce].ranges = ranges;
   return LogPosition{log_id_, position_};
 }
@@ -159,7 +166,7 @@ absl::StatusOr<CacheEngine::Changes> MemoryEngine::ReadChanges(const Id128& nonc
       break;
     }
     changes.next = position;
-    if (tracked->second.ranges.Contains(HashKey(hash_, key))) changes.keys.push_back(key);
+    if (tracked->second.ranges.Contains(PointOf(key))) changes.keys.push_back(key);
   }
   return changes;
 }
@@ -185,7 +192,9 @@ absl::StatusOr<KeyPage> MemoryEngine::Scan(const Id128& nonce, uint64_t cursor, 
   const auto tracked = tracked_.find(nonce);
   if (tracked == tracked_.end()) return absl::DataLossError("the transfer is not tracked");
   return Walk(cursor, count,
-              [&](const Place& place) { return tracked->second.ranges.Contains(place.first); });
+              [&](const Place& place) {
+                return tracked->second.ranges.Contains(PointOf(place.second));
+              });
 }
 
 absl::StatusOr<CacheEngine::Dump> MemoryEngine::DumpKeys(const std::vector<std::string>& keys) {
@@ -286,7 +295,7 @@ absl::Status MemoryEngine::Apply(const Id128& nonce, const std::vector<EngineEnt
   if (transfer == transfers_.end()) return absl::CancelledError("the transfer is closed");
   for (const EngineEntry& entry : entries) {
     const Place place = PlaceOf(entry.key);
-    if (!transfer->second.ranges.Contains(place.first)) continue;
+    if (!transfer->second.ranges.Contains(PointOf(entry.key))) continue;
     if (entry.absent) {
       keys_.erase(place);
       continue;
@@ -310,8 +319,9 @@ absl::Status MemoryEngine::CloseTransfer(const Id128& nonce) {
 }
 
 CacheEngine::Purged MemoryEngine::Purge(uint64_t cursor, uint32_t count,
-                                        const std::function<bool(HashPoint)>& goes) {
-  const KeyPage page = Walk(cursor, count, [&](const Place& place) { return goes(place.first); });
+                                        const std::function<bool(KeyPoint)>& goes) {
+  const KeyPage page =
+      Walk(cursor, count, [&](const Place& place) { return goes(PointOf(place.second)); });
   for (const std::string& key : page.keys) keys_.erase(PlaceOf(key));
   return {page.next, page.keys.size()};
 }
@@ -323,20 +333,20 @@ absl::StatusOr<CacheEngine::Purged> MemoryEngine::PurgeTransfer(const Id128& non
   const auto transfer = transfers_.find(nonce);
   if (transfer == transfers_.end()) return absl::CancelledError("the transfer is closed");
   return Purge(cursor, count,
-               [&](HashPoint hash) { return transfer->second.ranges.Contains(hash); });
+               [&](KeyPoint point) { return transfer->second.ranges.Contains(point); });
 }
 
 absl::StatusOr<CacheEngine::Purged> MemoryEngine::PurgeLeft(uint64_t cursor, uint32_t count) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
-  return Purge(cursor, count, [&](HashPoint hash) { return !view_->IsEntitled(hash); });
+  return Purge(cursor, count, [&](KeyPoint point) { return !view_->IsEntitled(point); });
 }
 
 absl::StatusOr<CacheEngine::Purged> MemoryEngine::PurgeAll(uint64_t cursor, uint32_t count) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
   if (!purge_due_) return absl::FailedPreconditionError("memory engine: no purge is due");
-  const Purged purged = Purge(cursor, count, [](HashPoint) { return true; });
+  const Purged purged = Purge(cursor, count, [](KeyPoint) { return true; });
   if (purged.next == 0) purge_due_ = false;
   return purged;
 }
@@ -355,7 +365,7 @@ absl::Status MemoryEngine::Set(const std::string& key, const std::string& value,
                                absl::Duration ttl) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
-  const Admission admission = view_->AdmitPlain(HashKey(hash_, key), options_.clock());
+  const Admission admission = view_->AdmitPlain(PointOf(key), options_.clock());
   if (!admission.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("refused: verdict {}", static_cast<int>(admission.verdict)));
@@ -370,7 +380,7 @@ absl::Status MemoryEngine::Delete(const std::string& key) {
   std::lock_guard<std::mutex> lock(mutex_);
   RETURN_IF_ERROR(Usable());
   Remove(key);
-  const Admission admission = view_->AdmitPlain(HashKey(hash_, key), options_.clock());
+  const Admission admission = view_->AdmitPlain(PointOf(key), options_.clock());
   if (admission.ok()) return absl::OkStatus();
   forgotten_.push_back(key);
   return absl::FailedPreconditionError(

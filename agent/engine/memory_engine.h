@@ -103,13 +103,14 @@ class MemoryEngine : public CacheEngine {
   };
 
   absl::Status Usable() const;
+  KeyPoint PointOf(const std::string& key) const;
   Place PlaceOf(const std::string& key) const;
   void LogChange(const std::string& key);
   void Remove(const std::string& key);
   void Expire();
   template <typename Fits>
   KeyPage Walk(uint64_t cursor, uint32_t count, Fits fits) const;
-  Purged Purge(uint64_t cursor, uint32_t count, const std::function<bool(HashPoint)>& goes);
+  Purged Purge(uint64_t cursor, uint32_t count, const std::function<bool(KeyPoint)>& goes);
 
   const MemoryEngineOptions options_;
   mutable std::mutex mutex_;

@@ -23,7 +23,9 @@ void AppendRanges(const HashRangeSet& set, std::vector<std::string>* arguments) 
   const std::vector<HashRange> ranges = set.Ranges();
   arguments->push_back(std::to_string(ranges.size()));
   for (const HashRange& range : ranges) {
-    arguments->push_back(Hex(range.start));
+    arguments->push_back(range.plane == kCommonPlane
+                             ? Hex(range.start)
+                             : fmt::format("{}:{}", range.plane, Hex(range.start)));
     arguments->push_back(Hex(range.end));
   }
 }

@@ -144,6 +144,7 @@ absl::Status Fence(Call& call) {
   ASSIGN_OR_RETURN(const uint64_t epoch, call.words.Number("epoch", 0, UINT64_MAX));
   ASSIGN_OR_RETURN(const HashRangeSet ranges, call.words.Ranges("ranges"));
   RETURN_IF_ERROR(call.words.Finish());
+  RETURN_IF_ERROR(call.state.view().CheckPlanes(ranges));
   call.state.view().Fence(ranges, Epoch(epoch));
   // Commands run one at a time: what was admitted before this one has its place in the log.
   const DirtySet* dirty = call.state.DirtyOf(migration);
@@ -231,7 +232,7 @@ absl::Status ScanTracked(Call& call) {
   }
   ASSIGN_OR_RETURN(ScanStep step, Scan(call, cursor, count));
   std::erase_if(step.keys,
-                [&](const std::string& key) { return !ranges->Contains(call.state.HashOf(key)); });
+                [&](const std::string& key) { return !ranges->Contains(call.state.PointOf(key)); });
   call.Array(2);
   call.Text(step.next);
   call.Keys(step.keys);
@@ -360,9 +361,9 @@ class PurgeScope {
   bool all() const { return all_; }
   bool Contains(std::string_view key) const {
     if (all_) return true;
-    const HashPoint hash = state_->HashOf(key);
-    if (transfer_ == nullptr) return !state_->view().IsEntitled(hash);
-    return transfer_->open.Contains(hash) && !state_->view().Owns(hash);
+    const KeyPoint point = state_->PointOf(key);
+    if (transfer_ == nullptr) return !state_->view().IsEntitled(point);
+    return transfer_->open.Contains(point) && !state_->view().Owns(point);
   }
 
  private:
@@ -455,7 +456,7 @@ absl::Status Apply(Call& call) {
   std::vector<Entry> entries;
   while (call.words.left() > 0) {
     ASSIGN_OR_RETURN(Entry entry, ParseEntry(call));
-    if (!transfer->ranges.Contains(call.state.HashOf(redis::TextOf(entry.key)))) {
+    if (!transfer->ranges.Contains(call.state.PointOf(redis::TextOf(entry.key)))) {
       return absl::InvalidArgumentError(
           fmt::format("key: '{}' is outside the ranges of the transfer {}",
                       Printable(redis::TextOf(entry.key)), nonce.ToString()));
@@ -467,7 +468,7 @@ absl::Status Apply(Call& call) {
   for (const Entry& entry : entries) {
     const std::string_view key = redis::TextOf(entry.key);
     // A wave of the migration that is committed already: its ranges are no transfer's any more.
-    if (!transfer->open.Contains(call.state.HashOf(key))) continue;
+    if (!transfer->open.Contains(call.state.PointOf(key))) continue;
     RETURN_IF_ERROR(ApplyEntry(call, entry));
     action.Touch(key);
     ++applied;

@@ -53,8 +53,21 @@ absl::StatusOr<Id128> Arguments::Id(std::string_view field) {
       fmt::format("{}: '{}': use 32 lower-case hex digits", field, Printable(text)));
 }
 
-absl::StatusOr<HashPoint> Arguments::Point(std::string_view field) {
-  ASSIGN_OR_RETURN(const std::string_view text, Text(field));
+// "<plane>:" in front of a start, and nothing on the common plane.
+absl::StatusOr<Plane> Arguments::TakePlane(std::string_view field, std::string_view& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return kCommonPlane;
+  Plane plane = kCommonPlane;
+  if (!ParseWhole(text.substr(0, colon), plane, 10) || plane == kCommonPlane) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: '{}': a plane is a number from 1 to {}", field, Printable(text),
+                    UINT32_MAX));
+  }
+  text.remove_prefix(colon + 1);
+  return plane;
+}
+
+absl::StatusOr<HashPoint> Arguments::Point(std::string_view field, std::string_view text) {
   HashPoint point = 0;
   if (text.size() == kPointDigits && ParseWhole(text, point, 16)) return point;
   return absl::InvalidArgumentError(
@@ -70,9 +83,12 @@ absl::StatusOr<HashRangeSet> Arguments::Ranges(std::string_view field) {
   std::vector<HashRange> ranges;
   ranges.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(const HashPoint start, Point(field));
-    ASSIGN_OR_RETURN(const HashPoint end, Point(field));
-    ranges.push_back({start, end});
+    ASSIGN_OR_RETURN(std::string_view start_text, Text(field));
+    ASSIGN_OR_RETURN(const Plane plane, TakePlane(field, start_text));
+    ASSIGN_OR_RETURN(const HashPoint start, Point(field, start_text));
+    ASSIGN_OR_RETURN(const std::string_view end_text, Text(field));
+    ASSIGN_OR_RETURN(const HashPoint end, Point(field, end_text));
+    ranges.push_back({start, end, plane});
   }
   return HashRangeSet(ranges);
 }

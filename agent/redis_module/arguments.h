@@ -25,13 +25,15 @@ class Arguments {
   absl::StatusOr<uint64_t> Number(std::string_view field, uint64_t low, uint64_t high);
   absl::StatusOr<int64_t> Signed(std::string_view field, int64_t low, int64_t high);
   absl::StatusOr<Id128> Id(std::string_view field);
-  // `<n> start end ...`, each point in 16 hex digits; n > 0.
+  // `<n> start end ...`, each point in 16 hex digits; n > 0. A start on another plane than the
+  // common one has its number and a colon before it: `7:00ff00ff00ff00ff`.
   absl::StatusOr<HashRangeSet> Ranges(std::string_view field);
   // InvalidArgument when words are left.
   absl::Status Finish() const;
 
  private:
-  absl::StatusOr<HashPoint> Point(std::string_view field);
+  absl::StatusOr<Plane> TakePlane(std::string_view field, std::string_view& text);
+  absl::StatusOr<HashPoint> Point(std::string_view field, std::string_view text);
 
   redis::String** argv_;
   int argc_;

@@ -129,10 +129,10 @@ int RunAdmitted(redis::Context* context, redis::String** argv, int argc,
 void ForwardIfNeeded(std::string_view key, Verdict refusal) {
   OwnerState& state = TheModule().state;
   if (!state.has_map()) return;
-  const HashPoint hash = state.HashOf(key);
+  const KeyPoint point = state.PointOf(key);
   const bool behind = refusal == Verdict::kOwnerBehind || refusal == Verdict::kWrongHistory;
-  if (!behind && state.view().AdmitPlain(hash, BootNow()).ok()) return;
-  state.forgotten().Add(state.view(), key, hash);
+  if (!behind && state.view().AdmitPlain(point, BootNow()).ok()) return;
+  state.forgotten().Add(state.view(), key, point);
 }
 
 // In a cache a delete is never refused before it takes effect: an application that gives up would
@@ -174,8 +174,8 @@ int Write(redis::Context* context, redis::String** argv, int argc) {
   const OwnerState& state = TheModule().state;
   Admission admission = NotBound();
   if (state.bound()) {
-    const HashPoint hash = state.has_map() ? state.HashOf(redis::TextOf(argv[3])) : 0;
-    admission = state.view().AdmitWrite(hash, *word, BootNow());
+    const KeyPoint point = state.has_map() ? state.PointOf(redis::TextOf(argv[3])) : KeyPoint();
+    admission = state.view().AdmitWrite(point, *word, BootNow());
   }
   return RunChecked(context, argv + 2, argc - 2, {argv[3]}, IsDelete(command), admission);
 }
@@ -210,9 +210,9 @@ std::optional<EpochWord> ParseRead(redis::Context* context, std::string_view nam
   return *word;
 }
 
-HashPoint HashOfKey(const redis::String* key) {
+KeyPoint PointOfKey(const redis::String* key) {
   const OwnerState& state = TheModule().state;
-  return state.has_map() ? state.HashOf(redis::TextOf(key)) : 0;
+  return state.has_map() ? state.PointOf(redis::TextOf(key)) : KeyPoint();
 }
 
 // WR.READ <word> CMD key ...
@@ -220,8 +220,8 @@ int Read(redis::Context* context, redis::String** argv, int argc) {
   const std::optional<EpochWord> word = ParseRead(context, "wr.read", argv, argc);
   if (!word) return redis::kOk;
   const OwnerState& state = TheModule().state;
-  const HashPoint hash = HashOfKey(argv[3]);
-  const Admission admission = state.view().AdmitRead(hash, *word);
+  const KeyPoint point = PointOfKey(argv[3]);
+  const Admission admission = state.view().AdmitRead(point, *word);
   if (!admission.ok()) return ReplyRefusal(context, admission);
 
   const Reply reply = CallClientCommand(context, argv + 2, argc - 2);
@@ -230,11 +230,11 @@ int Read(redis::Context* context, redis::String** argv, int argc) {
   redis::api.ReplyWithArray(context, 3);
   redis::api.ReplyWithCallReply(context, reply.get());
   if (miss) {
-    redis::ReplyText(context, state.tokens().Issue(hash, admission.epoch));
+    redis::ReplyText(context, state.tokens().Issue(point.hash, admission.epoch));
   } else {
     redis::api.ReplyWithNull(context);
   }
-  const bool peek = miss && state.MayPeek(redis::TextOf(argv[3]), hash, BootNow());
+  const bool peek = miss && state.MayPeek(redis::TextOf(argv[3]), point, BootNow());
   return redis::api.ReplyWithLongLong(context, peek ? 1 : 0);
 }
 
@@ -242,7 +242,7 @@ int Read(redis::Context* context, redis::String** argv, int argc) {
 int Peek(redis::Context* context, redis::String** argv, int argc) {
   const std::optional<EpochWord> word = ParseRead(context, "wr.peek", argv, argc);
   if (!word) return redis::kOk;
-  const Admission admission = TheModule().state.view().AdmitPeek(HashOfKey(argv[3]), *word);
+  const Admission admission = TheModule().state.view().AdmitPeek(PointOfKey(argv[3]), *word);
   if (!admission.ok()) return ReplyRefusal(context, admission);
 
   const Reply reply = CallClientCommand(context, argv + 2, argc - 2);
@@ -296,9 +296,9 @@ int Fill(redis::Context* context, redis::String** argv, int argc) {
   OwnerState& state = TheModule().state;
   if (!state.bound()) return ReplyRefusal(context, NotBound());
 
-  const HashPoint hash = HashOfKey(argv[3]);
-  const Admission admission = state.view().AdmitWrite(hash, *word, BootNow());
-  if (!admission.ok() || !state.tokens().IsValid(redis::TextOf(argv[2]), hash, admission.epoch)) {
+  const KeyPoint point = PointOfKey(argv[3]);
+  const Admission admission = state.view().AdmitWrite(point, *word, BootNow());
+  if (!admission.ok() || !state.tokens().IsValid(redis::TextOf(argv[2]), point.hash, admission.epoch)) {
     return ReplyVoidFill(context);
   }
   OwnerState::Action action(state, Cause::kAdmitted);
@@ -362,7 +362,7 @@ Admission AdmitAll(const std::vector<redis::String*>& keys) {
   const Instant now = BootNow();
   for (const redis::String* key : keys) {
     if (!state.bound()) break;
-    admission = state.view().AdmitPlain(HashOfKey(key), now);
+    admission = state.view().AdmitPlain(PointOfKey(key), now);
     if (!admission.ok()) break;
   }
   return admission;

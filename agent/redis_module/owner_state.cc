@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "core/base/status_macros.h"
-#include "core/hashing/key_hash.h"
 
 namespace warmring {
 
@@ -48,6 +47,8 @@ OwnerState::Attachment OwnerState::Attach(const OwnerBinding& binding, OnRestart
 absl::Status OwnerState::Install(Membership::Ptr membership, Instant now) {
   const Membership::Ptr before = view_->membership();
   RETURN_IF_ERROR(view_->Install(std::move(membership)));
+  // A token is proof by the epoch, and keys of an override that is over have their old epoch again.
+  if (before != nullptr && HasEndedOverrides(*before, *view_->membership())) tokens_->BumpAll();
   NoteActivations(before.get(), now);
   NarrowTransfers();
   DropDonations();
@@ -116,8 +117,8 @@ void OwnerState::DropDonations() {
   }
 }
 
-HashPoint OwnerState::HashOf(std::string_view key) const {
-  return HashKey(view_->membership()->spec().hash, key);
+KeyPoint OwnerState::PointOf(std::string_view key) const {
+  return view_->membership()->PointOf(key);
 }
 
 OwnerState::Action::Action(OwnerState& state, Cause cause) : state_(state) {
@@ -131,31 +132,31 @@ void OwnerState::Action::Touch(std::string_view key) {
   if (!state_.has_map()) return;
   const std::vector<std::string>& touched = state_.touched_;
   if (std::find(touched.begin(), touched.end(), key) != touched.end()) return;
-  state_.Record(key, state_.HashOf(key), true);
+  state_.Record(key, state_.PointOf(key), true);
 }
 
 void OwnerState::NoteChange(std::string_view key) {
   if (!has_map()) return;
-  const HashPoint hash = HashOf(key);
-  const bool foreign = !view_->Owns(hash);
+  const KeyPoint point = PointOf(key);
+  const bool foreign = !view_->Owns(point);
   if (foreign && (cause_ == Cause::kUnknown || cause_ == Cause::kAdmitted)) {
     ++counters_.faults;
     changes_->Lose("a key changed in a range that this node does not own");
   }
   if (cause_ != Cause::kUnknown) touched_.emplace_back(key);
-  Record(key, hash, true);
+  Record(key, point, true);
 }
 
 void OwnerState::NoteVanished(std::string_view key) {
   // The next owner's copy is not older for it: neither fills nor grace reads suffer.
-  if (has_map()) Record(key, HashOf(key), false);
+  if (has_map()) Record(key, PointOf(key), false);
 }
 
-void OwnerState::Record(std::string_view key, HashPoint hash, bool written) {
-  changes_->Append(key, hash);
+void OwnerState::Record(std::string_view key, KeyPoint point, bool written) {
+  changes_->Append(key, point);
   if (!written) return;
-  tokens_->Bump(hash);
-  const Move* move = view_->MoveOf(hash);
+  tokens_->Bump(point.hash);
+  const Move* move = view_->MoveOf(point);
   if (move == nullptr || move->phase != MovePhase::kGrace || move->to != view_->node()) return;
   dirty_.at(move->migration).Add(key);
 }
@@ -168,8 +169,8 @@ void OwnerState::NoteLoss(std::string_view reason) {
   for (auto& [migration, set] : dirty_) set.MarkIncomplete();
 }
 
-bool OwnerState::MayPeek(std::string_view key, HashPoint hash, Instant now) const {
-  const Move* move = view_->MoveOf(hash);
+bool OwnerState::MayPeek(std::string_view key, KeyPoint point, Instant now) const {
+  const Move* move = view_->MoveOf(point);
   if (move == nullptr || move->phase != MovePhase::kGrace || move->to != view_->node()) {
     return false;
   }
@@ -219,6 +220,7 @@ const OwnerState::Transfer* OwnerState::FindTransfer(const Id128& nonce) const {
 }
 
 absl::StatusOr<uint64_t> OwnerState::Track(const Id128& nonce, const HashRangeSet& ranges) {
+  RETURN_IF_ERROR(view_->CheckPlanes(ranges));
   ASSIGN_OR_RETURN(const uint64_t position, changes_->Track(nonce, ranges));
   donations_.insert_or_assign(nonce, Donation{ranges, has_map() && IsMoving(ranges)});
   return position;

@@ -98,7 +98,7 @@ class OwnerState {
   absl::Status Install(Membership::Ptr membership, Instant now);
 
   // REQUIRES: has_map().
-  HashPoint HashOf(std::string_view key) const;
+  KeyPoint PointOf(std::string_view key) const;
 
   // A change of `key`. An action brackets the changes that one command makes, so that a key that is
   // both reported by the server and named by the command counts once.
@@ -122,7 +122,7 @@ class OwnerState {
   void NoteLoss(std::string_view reason);
 
   // Whether a miss of `key` may be read from the previous owner.
-  bool MayPeek(std::string_view key, HashPoint hash, Instant now) const;
+  bool MayPeek(std::string_view key, KeyPoint point, Instant now) const;
 
   // Null when there is no dirty set of that migration.
   const DirtySet* DirtyOf(const MigrationId& migration) const;
@@ -158,7 +158,7 @@ class OwnerState {
   void NoteActivations(const Membership* before, Instant now);
   void NarrowTransfers();
   void DropDonations();
-  void Record(std::string_view key, HashPoint hash, bool written);
+  void Record(std::string_view key, KeyPoint point, bool written);
   bool IsMoving(const HashRangeSet& ranges) const;
   HashRangeSet ReceivedRanges(const MigrationId& migration) const;
 

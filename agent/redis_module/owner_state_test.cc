@@ -75,7 +75,7 @@ TEST(OwnerState, LosingTheDatasetLosesEveryProof) {
   OwnerState state = AttachedAs("b");
   ASSERT_OK(state.Install(Map(1, 0, 5, {GrowMove(MovePhase::kWarming)}), kNow));
   ASSERT_OK(state.Install(Map(2, 1, 6, {GrowMove(MovePhase::kGrace)}), kNow));
-  const HashPoint hash = state.HashOf(KeyIn(0));
+  const HashPoint hash = state.PointOf(KeyIn(0)).hash;
   const std::string token = state.tokens().Issue(hash, Epoch(6));
   const std::string log = state.changes().id();
   EXPECT_TRUE(state.MayPeek(KeyIn(0), hash, kNow));
@@ -114,7 +114,7 @@ TEST(OwnerState, GraceEndsOnTheInstant) {
   data.ranges[0] = {Quarter(0).end, 1, Epoch(6)};
   data.moves = {GrowMove(MovePhase::kGrace)};
   ASSERT_OK(state.Install(MustCreate(data), kNow));
-  const HashPoint hash = state.HashOf(KeyIn(0));
+  const HashPoint hash = state.PointOf(KeyIn(0)).hash;
   EXPECT_TRUE(state.MayPeek(KeyIn(0), hash, kNow + absl::Milliseconds(499)));
   EXPECT_FALSE(state.MayPeek(KeyIn(0), hash, kNow + absl::Milliseconds(500)));
   // A later map does not start it again.

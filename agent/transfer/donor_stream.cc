@@ -106,7 +106,7 @@ absl::Status DonorStream::RunDirty() {
     if (!dirty.complete) break;
     std::vector<std::string> keys;
     for (const std::string& key : dirty.page.keys) {
-      if (order_.ranges.Contains(HashKey(facts_.hash, key))) keys.push_back(key);
+      if (order_.ranges.Contains(facts_.membership->PointOf(key))) keys.push_back(key);
     }
     end.keys += keys.size();
     ASSIGN_OR_RETURN(const Flow flow, SendKeys(keys, /*scan=*/false));

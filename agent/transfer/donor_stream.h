@@ -15,7 +15,7 @@
 #include "agent/rate_limiter.h"
 #include "agent/transfer/pull.h"
 #include "client/base/boot_clock.h"
-#include "core/hashing/key_hash.h"
+#include "core/membership/membership.h"
 
 namespace warmring {
 
@@ -50,7 +50,7 @@ struct DonorStreamOptions {
 // What a donor knows about itself when a stream begins.
 struct DonorFacts {
   double owned_share = 1;  // part of hash space that it owns; for the estimate of keys
-  HashSpec hash;
+  Membership::Ptr membership;
   LogPosition fence;  // kDirty: where its log stood when it was fenced
 };
 

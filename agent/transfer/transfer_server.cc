@@ -69,7 +69,7 @@ absl::StatusOr<DonorFacts> OrderCheck::operator()(const PullOrder& order) const 
   }
   DonorFacts facts;
   facts.owned_share = membership->OwnedBy(options_.node).Share();
-  facts.hash = membership->spec().hash;
+  facts.membership = membership;
   if (!copy) {
     const std::optional<LogPosition> fence = options_.fenced(order.migration, order.ranges);
     if (!fence.has_value()) {

@@ -8,6 +8,7 @@
 
 #include "client/base/warning.h"
 #include "core/base/status_macros.h"
+#include "core/hashing/key_hash.h"
 
 namespace warmring {
 namespace {
@@ -129,14 +130,12 @@ absl::StatusOr<WriteGuard> GuardCore::Begin(std::string_view key, std::string_vi
   const std::lock_guard<std::mutex> lock(mutex_);
   Admission admission;
   admission.verdict = Verdict::kNoLease;
-  HashPoint hash = 0;
   if (view_ && view_->membership() != nullptr) {
-    hash = HashKey(view_->membership()->spec().hash, key);
-    admission = view_->AdmitWrite(hash, word, options_.clock());
+    admission = view_->AdmitWrite(PointOfLocked(key), word, options_.clock());
   }
   if (!admission.ok()) return Refuse(admission, key);
   const uint64_t id = next_id_++;
-  in_flight_[id] = {hash, std::string(epoch_word), word.epoch, false};
+  in_flight_[id] = {std::string(key), std::string(epoch_word), word.epoch, false, false};
   return WriteGuard(this, id);
 }
 
@@ -146,7 +145,7 @@ absl::Status GuardCore::BeginRead(std::string_view key, std::string_view epoch_w
   Admission admission;
   admission.verdict = Verdict::kNoLease;
   if (view_ && view_->membership() != nullptr) {
-    admission = view_->AdmitRead(HashKey(view_->membership()->spec().hash, key), word);
+    admission = view_->AdmitRead(PointOfLocked(key), word);
   }
   return admission.ok() ? absl::OkStatus() : Refuse(admission, key);
 }
@@ -155,11 +154,12 @@ absl::Status GuardCore::StillHeld(uint64_t id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   InFlight& write = in_flight_.at(id);
   const absl::StatusOr<EpochWord> word = EpochWord::Parse(write.word);
-  Admission admission = view_->AdmitWrite(write.hash, *word, options_.clock());
-  if (admission.ok()) {
+  Admission admission = view_->AdmitWrite(PointOfLocked(write.key), *word, options_.clock());
+  if (admission.ok() && !write.lost) {
     write.passed = true;
     return absl::OkStatus();
   }
+  if (admission.ok()) admission.verdict = Verdict::kStaleEpoch;
   const absl::Status refusal = Refuse(admission, "");
   absl::Status status = absl::UnknownError(fmt::format(
       "the write may exist, and must not be acknowledged: {}", TextFor(admission.verdict)));
@@ -196,11 +196,20 @@ void GuardCore::OnMembership(const Membership::Ptr& membership) {
 // What the node is no longer entitled to is released, in the background.
 void GuardCore::Install(const Membership::Ptr& membership) {
   if (membership == nullptr || membership->history() != view_->history()) return;
+  const Membership::Ptr previous = view_->membership();
   const absl::Status installed = view_->Install(membership);
   if (!installed.ok()) {
     Warn(fmt::format("membership {}: {}", membership->version().value, installed.ToString()));
     return;
   }
+  NoteEndedOverrides(previous.get());
+  NoteLost();
+  // A fence waits until the keys that it is about can be told.
+  for (const auto& [key, live] : tasks_) {
+    const auto* fence = std::get_if<FenceTask>(&live.task.body);
+    if (fence != nullptr && !live.report) Fence(*fence);
+  }
+  AnswerFences();
   const HashRangeSet before = std::exchange(entitled_, view_->EntitledRanges());
   const HashRangeSet left = before.Minus(entitled_);
   if (left.empty() || options_.on_release == nullptr) return;
@@ -278,7 +287,7 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
     // What was fetched is the application's to judge: on_warm returns Ok when it is right.
     Report(key, VerifyReport{0, 0, true});
   } else if (const auto* fence = std::get_if<FenceTask>(&live.task.body)) {
-    view_->Fence(fence->ranges, fence->floor);
+    Fence(*fence);
   } else {
     const auto& prepare = std::get<PrepareTask>(live.task.body);
     // There is no change log here. What was fetched while warming is made complete by fetching
@@ -294,10 +303,52 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
   }
 }
 
+void GuardCore::Fence(const FenceTask& fence) {
+  view_->Fence(fence.ranges, fence.floor);
+  NoteLost();
+}
+
+KeyPoint GuardCore::PointOfLocked(std::string_view key) const {
+  return view_ && view_->membership() ? view_->membership()->PointOf(key)
+                                      : KeyPoint(HashKey(HashSpec(), key));
+}
+
+KeyPoint GuardCore::PointOf(std::string_view key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return PointOfLocked(key);
+}
+
+// The epoch of a key says who held it when, but for an override that comes and goes: then a key has
+// its old epoch again after it was elsewhere. So what happens to a write in flight is noted when it
+// happens.
+void GuardCore::NoteEndedOverrides(const Membership* before) {
+  if (before == nullptr) return;
+  const bool missed = HasMissedOverrides(*before, *view_->membership());
+  for (auto& [id, write] : in_flight_) {
+    const Plane plane = before->PointOf(write.key).plane;
+    const bool ended = plane != kCommonPlane && view_->membership()->OverrideOn(plane) == nullptr;
+    write.lost = write.lost || missed || ended;
+  }
+}
+
+void GuardCore::NoteLost() {
+  for (auto& [id, write] : in_flight_) {
+    if (view_->membership() == nullptr) {
+      write.lost = true;
+      continue;
+    }
+    const KeyPoint point = PointOfLocked(write.key);
+    write.lost = write.lost || !view_->Owns(point) || write.epoch <= view_->FloorOf(point) ||
+                 write.epoch != view_->membership()->RangeOf(point).epoch;
+  }
+}
+
 bool GuardCore::IsDrained(const FenceTask& fence, Instant since) const {
+  if (!view_->CheckPlanes(fence.ranges).ok()) return false;
   const bool patience_is_over = options_.clock() >= since + options_.drain_timeout;
   for (const auto& [id, write] : in_flight_) {
-    if (write.epoch > fence.floor || !fence.ranges.Contains(write.hash)) continue;
+    const KeyPoint point = PointOfLocked(write.key);
+    if (write.epoch > fence.floor || !fence.ranges.Contains(point)) continue;
     // StillHeld will refuse the others.
     if (write.passed || !patience_is_over) return false;
   }

@@ -42,6 +42,7 @@ class GuardCore final : public OwnerPort {
   absl::Status StillHeld(uint64_t id);
   void End(uint64_t id);
 
+  KeyPoint PointOf(std::string_view key) const;
   bool HasLease() const;
   Version version() const;
 
@@ -63,10 +64,11 @@ class GuardCore final : public OwnerPort {
     std::optional<TaskReport> report;  // the newest
   };
   struct InFlight {
-    HashPoint hash = 0;
+    std::string key;  // its point may change while it is in flight: an override comes or goes
     std::string word;
     Epoch epoch;
     bool passed = false;  // StillHeld said yes
+    bool lost = false;    // at some moment since it began its epoch was not the one held here
   };
   // Callbacks of the application that are due: drop, then fetch.
   struct Job {
@@ -81,6 +83,10 @@ class GuardCore final : public OwnerPort {
   absl::Status Refuse(const Admission& admission, std::string_view key) const;
   void Install(const Membership::Ptr& membership);
   void StartTask(const TaskKey& key, const LiveTask& live);
+  void Fence(const FenceTask& fence);
+  KeyPoint PointOfLocked(std::string_view key) const;
+  void NoteLost();
+  void NoteEndedOverrides(const Membership* before);
   bool IsDrained(const FenceTask& fence, Instant since) const;
   void AnswerFences();
   void Report(const TaskKey& key, decltype(TaskReport::body) body);

@@ -48,6 +48,7 @@ class OwnerGuardImpl final : public OwnerGuard {
   absl::Status BeginRead(std::string_view key, std::string_view word) override {
     return core_.BeginRead(key, word);
   }
+  KeyPoint PointOf(std::string_view key) const override { return core_.PointOf(key); }
   bool HasLease() const override { return core_.HasLease(); }
   Version version() const override { return core_.version(); }
   absl::Status SessionStatus() const override { return session_->LastStatus(); }

@@ -29,10 +29,15 @@ struct Router::Table {
 
   Membership::Ptr membership;
   HashSpec hash;
+  // A directory without overrides: no key needs more than its hash and one load.
+  bool is_plain = false;
   std::vector<Owner> owners;
 
   std::optional<Location> Prepared(NodeIndex owner, Epoch epoch, HashPoint point) const;
   std::optional<Location> LocatePoint(HashPoint point) const;
+  std::optional<Location> LocateKey(std::string_view key) const;
+  std::optional<Location> Described(NodeIndex owner, const Membership::Tenure& tenure,
+                                    HashPoint point) const;
 };
 
 struct Router::State {
@@ -62,6 +67,7 @@ void Router::Install(const Membership::Ptr& membership) {
   auto table = std::make_shared<Table>();
   table->membership = membership;
   table->hash = membership->spec().hash;
+  table->is_plain = membership->HasUniformRanges() && membership->overrides().empty();
   Location location;
   location.version = membership->version();
   table->owners.reserve(membership->nodes().size());
@@ -125,8 +131,22 @@ const Router::Table* Router::Present() const {
 // instructions without it.
 [[gnu::noinline]] std::optional<Location> Router::Table::LocatePoint(HashPoint point) const {
   const Membership::Holder holder = membership->HolderOf(point);
-  const Membership::Tenure& tenure = membership->tenures()[holder.tenure];
-  std::optional<Location> location = Prepared(holder.owner, tenure.epoch, point);
+  return Described(holder.owner, membership->tenures()[holder.tenure], point);
+}
+
+// Of any membership.
+[[gnu::noinline]] std::optional<Location> Router::Table::LocateKey(std::string_view key) const {
+  const KeyPoint point = membership->PointOf(key);
+  if (point.plane == kCommonPlane) return LocatePoint(point.hash);
+  const OwnedRange range = membership->RangeOf(point);
+  return Described(range.owner, membership->TenureOf(range.epoch, membership->MoveOf(point)),
+                   point.hash);
+}
+
+std::optional<Location> Router::Table::Described(NodeIndex owner,
+                                                 const Membership::Tenure& tenure,
+                                                 HashPoint point) const {
+  std::optional<Location> location = Prepared(owner, tenure.epoch, point);
   if (tenure.pending) {
     location->pending_node = owners[*tenure.pending].location.node;
     location->pending_address = owners[*tenure.pending].location.address;
@@ -143,9 +163,9 @@ std::optional<Location> Router::Locate(std::string_view key) const {
   if (table == nullptr || held_tables[slot_] != table) [[unlikely]] {
     return LocateAnew(key);
   }
+  if (!table->is_plain) return table->LocateKey(key);
   const HashPoint point = HashKey(table->hash, key);
   const Membership& membership = *table->membership;
-  if (!membership.HasUniformRanges()) return table->LocatePoint(point);
   const Membership::Holder holder = membership.HolderOf(point);
   const Membership::Tenure& tenure = membership.tenures()[holder.tenure];
   if (tenure.is_moving) [[unlikely]] {
@@ -157,7 +177,7 @@ std::optional<Location> Router::Locate(std::string_view key) const {
 [[gnu::noinline]] std::optional<Location> Router::LocateAnew(std::string_view key) const {
   const Table* const table = Present();
   if (table == nullptr) return std::nullopt;
-  return table->LocatePoint(HashKey(table->hash, key));
+  return table->LocateKey(key);
 }
 
 Version Router::version() const {

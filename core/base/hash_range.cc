@@ -147,7 +147,7 @@ HashRangeSet HashRangeSet::On(Plane plane) const {
 }
 
 HashRangeSet HashRangeSet::CarriedTo(Plane plane) const {
-  HashRangeSet out = On(kCommonPlane);
+  HashRangeSet out = *this;
   for (Span& s : out.spans_) s.plane = plane;
   return out;
 }

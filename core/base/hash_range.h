@@ -77,7 +77,7 @@ class HashRangeSet {
   std::vector<Plane> Planes() const;
   // Its points on `plane`.
   HashRangeSet On(Plane plane) const;
-  // The points of the common plane that are in it, on `plane` instead.
+  // Its points at the same hashes on `plane`. REQUIRES: they are all on one plane.
   HashRangeSet CarriedTo(Plane plane) const;
 
   // Number of its points in the common plane, of which there are 2^64, hence the width. How much of

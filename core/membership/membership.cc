@@ -413,6 +413,19 @@ HashRangeSet Membership::OwnedOn(Plane plane, NodeIndex node) const {
   return HashRangeSet(owned);
 }
 
+HashRangeSet Membership::HeldUpTo(Plane plane, Epoch epoch) const {
+  if (plane == kCommonPlane) {
+    std::vector<HashRange> held;
+    for (size_t i = 0; i < data_.ranges.size(); ++i) {
+      if (data_.ranges[i].epoch <= epoch) held.push_back(RangeAt(i));
+    }
+    return HashRangeSet(held);
+  }
+  const Override& item = *OverrideOn(plane);
+  if (item.epoch == Epoch()) return HeldUpTo(ParentOf(item), epoch).CarriedTo(plane);
+  return item.epoch <= epoch ? HashRangeSet::Whole(plane) : HashRangeSet();
+}
+
 Epoch Membership::HighestEpoch() const {
   Epoch highest;
   for (const OwnedRange& range : data_.ranges) highest = std::max(highest, range.epoch);
@@ -474,6 +487,19 @@ int Membership::OverriddenMoveOf(KeyPoint point) const {
     if (holder == owner && move.ranges.Contains(point)) return static_cast<int>(i);
   }
   return -1;
+}
+
+bool HasMissedOverrides(const Membership& before, const Membership& after) {
+  const auto is_new = [&](const Override& item) { return item.plane >= before.data().next_plane; };
+  const auto added = std::count_if(after.overrides().begin(), after.overrides().end(), is_new);
+  const Plane begun = after.data().next_plane - before.data().next_plane;
+  return static_cast<size_t>(added) < begun;
+}
+
+bool HasEndedOverrides(const Membership& before, const Membership& after) {
+  return HasMissedOverrides(before, after) ||
+         std::any_of(before.overrides().begin(), before.overrides().end(),
+                     [&](const Override& item) { return after.OverrideOn(item.plane) == nullptr; });
 }
 
 Route RoutePoint(const Membership& membership, KeyPoint point) {

@@ -179,6 +179,8 @@ class Membership {
   HashRangeSet OwnedBy(std::string_view node) const;
   // Points of `plane` that `node` owns. REQUIRES: the plane is common or that of an override.
   HashRangeSet OwnedOn(Plane plane, NodeIndex node) const;
+  // Points of `plane` that are held under an epoch of at most `epoch`. Same REQUIRES.
+  HashRangeSet HeldUpTo(Plane plane, Epoch epoch) const;
   // The highest of any range and override.
   Epoch HighestEpoch() const;
 
@@ -199,6 +201,14 @@ class Membership {
   std::vector<int32_t> move_of_range_;  // empty when there is no move
   uint64_t digest_ = 0;
 };
+
+// Whether an override came and went between the two, so that neither has it. REQUIRES (also below):
+// `after` is a later version of the same history.
+bool HasMissedOverrides(const Membership& before, const Membership& after);
+// Whether an override that `before` had, or that came after it, is over in `after`: its keys may
+// have been elsewhere in between, although their epoch is again what it was. What was learnt about
+// them by their epoch is void then.
+bool HasEndedOverrides(const Membership& before, const Membership& after);
 
 Route RoutePoint(const Membership& membership, KeyPoint point);
 Route RouteKey(const Membership& membership, std::string_view key);

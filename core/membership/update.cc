@@ -539,9 +539,7 @@ Plane PlaneIn(const Membership& membership, Plane plane, const OverrideRule& rul
 
 // What `node` owns of `plane`, as points of the common plane.
 HashRangeSet HashesOwnedOn(const Membership& membership, Plane plane, NodeIndex node) {
-  std::vector<HashRange> ranges = membership.OwnedOn(plane, node).Ranges();
-  for (HashRange& range : ranges) range.plane = kCommonPlane;
-  return HashRangeSet(ranges);
+  return membership.OwnedOn(plane, node).CarriedTo(kCommonPlane);
 }
 
 void DiffPlane(const Membership& a, const Membership& b, Plane plane, const OverrideRule& rule,

@@ -41,9 +41,9 @@ bool ChangeLog::Untrack(const Id128& nonce) {
   return true;
 }
 
-bool ChangeLog::Tracks(HashPoint hash) const {
+bool ChangeLog::Tracks(KeyPoint point) const {
   return std::any_of(transfers_.begin(), transfers_.end(),
-                     [&](const auto& item) { return item.second.ranges.Contains(hash); });
+                     [&](const auto& item) { return item.second.ranges.Contains(point); });
 }
 
 const HashRangeSet* ChangeLog::RangesOf(const Id128& nonce) const {
@@ -51,14 +51,14 @@ const HashRangeSet* ChangeLog::RangesOf(const Id128& nonce) const {
   return found == transfers_.end() ? nullptr : &found->second.ranges;
 }
 
-void ChangeLog::Append(std::string_view key, HashPoint hash) {
-  if (!Tracks(hash)) return;
+void ChangeLog::Append(std::string_view key, KeyPoint point) {
+  if (!Tracks(point)) return;
   const size_t bytes = key.size() + kEntryBytes;
   if (bytes > max_bytes_ - bytes_) {
     Lose(fmt::format("the change log is over its {} bytes", max_bytes_));
     return;
   }
-  entries_.push_back({std::string(key), hash});
+  entries_.push_back({std::string(key), point});
   bytes_ += bytes;
 }
 
@@ -116,7 +116,7 @@ absl::StatusOr<ChangeLog::Page> ChangeLog::Read(const Id128& nonce, std::string_
   while (page.next < last && page.keys.size() < count) {
     ++page.next;
     const Entry& entry = entries_[static_cast<size_t>(page.next - first_)];
-    if (!transfer.ranges.Contains(entry.hash) || !seen.insert(entry.key).second) continue;
+    if (!transfer.ranges.Contains(entry.point) || !seen.insert(entry.key).second) continue;
     page.keys.push_back(entry.key);
   }
   return page;

@@ -39,8 +39,8 @@ class ChangeLog {
   // False if it was not tracked.
   bool Untrack(const Id128& nonce);
 
-  // Notes that `key` changed, if a transfer tracks `hash`.
-  void Append(std::string_view key, HashPoint hash);
+  // Notes that `key` changed, if a transfer tracks `point`.
+  void Append(std::string_view key, KeyPoint point);
 
   // Drops all entries and transfers and takes another id: what happened cannot be told any more.
   void Lose(std::string_view reason);
@@ -61,14 +61,14 @@ class ChangeLog {
 
   size_t bytes() const { return bytes_; }
   size_t transfers() const { return transfers_.size(); }
-  bool Tracks(HashPoint hash) const;
+  bool Tracks(KeyPoint point) const;
   // What `nonce` tracks, or null.
   const HashRangeSet* RangesOf(const Id128& nonce) const;
 
  private:
   struct Entry {
     std::string key;
-    HashPoint hash;
+    KeyPoint point;
   };
   struct Transfer {
     HashRangeSet ranges;

@@ -21,11 +21,11 @@ void ForgottenLog::MakeRoom(size_t bytes) {
 
 void ForgottenLog::Forward(std::string key) { keys_.push_back(std::move(key)); }
 
-void ForgottenLog::Add(const OwnerView& view, std::string_view key, HashPoint hash) {
-  const Move* move = view.MoveOf(hash);
+void ForgottenLog::Add(const OwnerView& view, std::string_view key, KeyPoint point) {
+  const Move* move = view.MoveOf(point);
   const bool left =
       move != nullptr && move->phase == MovePhase::kGrace && move->from == view.node();
-  const bool held = view.Owns(hash);
+  const bool held = view.Owns(point);
   if (!left && !held) return;
   const size_t bytes = key.size() + kEntryBytes;
   MakeRoom(bytes);
@@ -33,18 +33,20 @@ void ForgottenLog::Add(const OwnerView& view, std::string_view key, HashPoint ha
   if (left) {
     Forward(std::string(key));
   } else {
-    waiting_.push_back({std::string(key), hash, view.membership()->RangeOf(hash).epoch});
+    waiting_.push_back({std::string(key), view.membership()->RangeOf(point).epoch});
   }
 }
 
 void ForgottenLog::Settle(const OwnerView& view) {
   std::deque<Waiting> waiting;
   for (Waiting& entry : waiting_) {
-    const Epoch epoch = view.membership()->RangeOf(entry.hash).epoch;
+    // By the rules of today: an override may have come or gone since.
+    const KeyPoint point = view.membership()->PointOf(entry.key);
+    const Epoch epoch = view.membership()->RangeOf(point).epoch;
     if (epoch != entry.epoch) {
       // Another tenure, of another node or of this one again: the key may have come back with it.
       Forward(std::move(entry.key));
-    } else if (epoch <= view.FloorOf(entry.hash)) {
+    } else if (epoch <= view.FloorOf(point)) {
       waiting.push_back(std::move(entry));
     } else {
       bytes_ -= entry.key.size() + kEntryBytes;

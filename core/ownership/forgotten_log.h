@@ -24,7 +24,7 @@ class ForgottenLog {
   explicit ForgottenLog(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Notes a refused delete of `key`, as `view` stands now.
-  void Add(const OwnerView& view, std::string_view key, HashPoint hash);
+  void Add(const OwnerView& view, std::string_view key, KeyPoint point);
   // To be called when a map was installed: decides about the deletes that wait.
   void Settle(const OwnerView& view);
 
@@ -44,7 +44,6 @@ class ForgottenLog {
  private:
   struct Waiting {
     std::string key;
-    HashPoint hash;
     Epoch epoch;  // of the range when the delete came
   };
   void MakeRoom(size_t bytes);

@@ -21,13 +21,20 @@ absl::Status BadWord(std::string_view word) {
       Printable(word)));
 }
 
-// The part of `floor` whose ranges are still held under an epoch that the floor closes.
+// The part of `floor` whose ranges are still held under an epoch that the floor closes. On a plane
+// that this map does not know yet, all of it; on one that is over, none: its keys are elsewhere, and
+// what gave them back was decided after the floor.
 HashRangeSet StillClosed(const Membership& membership, const Floor& floor) {
-  std::vector<HashRange> closed;
-  for (size_t i = 0; i < membership.ranges().size(); ++i) {
-    if (membership.ranges()[i].epoch <= floor.epoch) closed.push_back(membership.RangeAt(i));
+  HashRangeSet closed;
+  for (const Plane plane : floor.ranges.Planes()) {
+    if (plane >= membership.data().next_plane) {
+      closed = closed.Union(floor.ranges.On(plane));
+    } else if (plane == kCommonPlane || membership.OverrideOn(plane) != nullptr) {
+      closed = closed.Union(
+          floor.ranges.On(plane).Intersection(membership.HeldUpTo(plane, floor.epoch)));
+    }
   }
-  return floor.ranges.Intersection(HashRangeSet(closed));
+  return closed;
 }
 
 }  // namespace
@@ -137,6 +144,15 @@ void OwnerView::Fence(const HashRangeSet& ranges, Epoch epoch) {
   ForgetFloors();
 }
 
+absl::Status OwnerView::CheckPlanes(const HashRangeSet& ranges) const {
+  const std::vector<Plane> planes = ranges.Planes();
+  if (planes.empty() || planes.back() == kCommonPlane) return absl::OkStatus();
+  if (membership_ != nullptr && membership_->KnowsPlanesOf(ranges)) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "version {} of the membership does not know the override on plane {} yet: install a newer one",
+      membership_ == nullptr ? 0 : membership_->version().value, planes.back()));
+}
+
 // A floor may be forgotten only where the installed map has a higher epoch: no older map can come
 // back, so that it cannot refuse anything any more.
 void OwnerView::ForgetFloors() {
@@ -149,29 +165,29 @@ void OwnerView::ForgetFloors() {
   floors_ = std::move(floors);
 }
 
-Epoch OwnerView::FloorOf(HashPoint hash) const {
+Epoch OwnerView::FloorOf(KeyPoint point) const {
   Epoch highest;
   for (const Floor& floor : floors_) {
-    if (floor.epoch > highest && floor.ranges.Contains(hash)) highest = floor.epoch;
+    if (floor.epoch > highest && floor.ranges.Contains(point)) highest = floor.epoch;
   }
   return highest;
 }
 
-Admission OwnerView::Describe(HashPoint hash, Verdict verdict) const {
+Admission OwnerView::Describe(KeyPoint point, Verdict verdict) const {
   Admission admission;
   admission.verdict = verdict;
   if (!membership_) return admission;
-  const OwnedRange& range = membership_->RangeOf(hash);
+  const OwnedRange range = membership_->RangeOf(point);
   admission.epoch = range.epoch;
   admission.version = membership_->version();
   admission.owner = range.owner;
   return admission;
 }
 
-Admission OwnerView::AdmitEpoch(HashPoint hash, const EpochWord& word) const {
-  if (word.history_tag != history_tag_) return Describe(hash, Verdict::kWrongHistory);
-  if (!membership_) return Describe(hash, Verdict::kOwnerBehind);
-  Admission admission = Describe(hash, Verdict::kAdmit);
+Admission OwnerView::AdmitEpoch(KeyPoint point, const EpochWord& word) const {
+  if (word.history_tag != history_tag_) return Describe(point, Verdict::kWrongHistory);
+  if (!membership_) return Describe(point, Verdict::kOwnerBehind);
+  Admission admission = Describe(point, Verdict::kAdmit);
   const bool mine = self_ && admission.owner == self_;
   if (word.epoch < admission.epoch) {
     admission.verdict = mine ? Verdict::kStaleEpoch : Verdict::kNotOwner;
@@ -184,55 +200,55 @@ Admission OwnerView::AdmitEpoch(HashPoint hash, const EpochWord& word) const {
   return admission;
 }
 
-Admission OwnerView::AdmitWrite(HashPoint hash, const EpochWord& word, Instant now) const {
-  if (!HasLease(now)) return Describe(hash, Verdict::kNoLease);
-  Admission admission = AdmitEpoch(hash, word);
-  if (admission.ok() && admission.epoch <= FloorOf(hash)) admission.verdict = Verdict::kFencing;
+Admission OwnerView::AdmitWrite(KeyPoint point, const EpochWord& word, Instant now) const {
+  if (!HasLease(now)) return Describe(point, Verdict::kNoLease);
+  Admission admission = AdmitEpoch(point, word);
+  if (admission.ok() && admission.epoch <= FloorOf(point)) admission.verdict = Verdict::kFencing;
   return admission;
 }
 
-Admission OwnerView::AdmitRead(HashPoint hash, const EpochWord& word) const {
-  Admission admission = AdmitEpoch(hash, word);
-  if (admission.ok() && admission.epoch <= FloorOf(hash)) admission.verdict = Verdict::kFencing;
+Admission OwnerView::AdmitRead(KeyPoint point, const EpochWord& word) const {
+  Admission admission = AdmitEpoch(point, word);
+  if (admission.ok() && admission.epoch <= FloorOf(point)) admission.verdict = Verdict::kFencing;
   return admission;
 }
 
-Admission OwnerView::AdmitPlain(HashPoint hash, Instant now) const {
-  if (!HasLease(now)) return Describe(hash, Verdict::kNoLease);
-  Admission admission = Describe(hash, Verdict::kAdmit);
-  if (!Owns(hash)) {
+Admission OwnerView::AdmitPlain(KeyPoint point, Instant now) const {
+  if (!HasLease(now)) return Describe(point, Verdict::kNoLease);
+  Admission admission = Describe(point, Verdict::kAdmit);
+  if (!Owns(point)) {
     admission.verdict = Verdict::kNotOwner;
-  } else if (admission.epoch <= FloorOf(hash)) {
+  } else if (admission.epoch <= FloorOf(point)) {
     admission.verdict = Verdict::kFencing;
   }
   return admission;
 }
 
-Admission OwnerView::AdmitPeek(HashPoint hash, const EpochWord& word) const {
-  Admission admission = AdmitEpoch(hash, word);
+Admission OwnerView::AdmitPeek(KeyPoint point, const EpochWord& word) const {
+  Admission admission = AdmitEpoch(point, word);
   if (admission.verdict != Verdict::kAdmit && admission.verdict != Verdict::kNotOwner) {
     return admission;
   }
-  const Move* move = MoveOf(hash);
+  const Move* move = MoveOf(point);
   const bool previous = move != nullptr && move->phase == MovePhase::kGrace && move->from == node_;
   const bool present = previous && word.epoch == admission.epoch;
   admission.verdict = present ? Verdict::kAdmit : Verdict::kNotOwner;
   return admission;
 }
 
-bool OwnerView::Owns(HashPoint hash) const {
-  return membership_ && self_ && membership_->RangeOf(hash).owner == *self_;
+bool OwnerView::Owns(KeyPoint point) const {
+  return membership_ && self_ && membership_->RangeOf(point).owner == *self_;
 }
 
-const Move* OwnerView::MoveOf(HashPoint hash) const {
+const Move* OwnerView::MoveOf(KeyPoint point) const {
   if (!membership_) return nullptr;
-  const int at = membership_->MoveAt(membership_->RangeIndexOf(hash));
+  const int at = membership_->MoveOf(point);
   return at < 0 ? nullptr : &membership_->moves()[static_cast<size_t>(at)];
 }
 
-bool OwnerView::IsEntitled(HashPoint hash) const {
-  if (Owns(hash)) return true;
-  const Move* move = MoveOf(hash);
+bool OwnerView::IsEntitled(KeyPoint point) const {
+  if (Owns(point)) return true;
+  const Move* move = MoveOf(point);
   return move != nullptr && (move->from == node_ || move->to == node_);
 }
 

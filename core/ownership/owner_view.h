@@ -86,31 +86,36 @@ class OwnerView {
   // are raised all the same (closing is always safe).
   absl::Status Grant(const LeaseGrant& grant);
 
+  // Ok, or FailedPrecondition while there are keys in `ranges` that this owner cannot tell from
+  // others yet, because the installed map lacks their override. Who is to answer
+  // for a fence, or to copy or watch ranges, asks first. Closing before is still safe.
+  absl::Status CheckPlanes(const HashRangeSet& ranges) const;
+
   // Raises the floor: no epoch <= `epoch` is accepted in `ranges` any more.
   void Fence(const HashRangeSet& ranges, Epoch epoch);
 
   // A checked write: lease, history, ownership, epoch equal, above the floor.
-  Admission AdmitWrite(HashPoint hash, const EpochWord& word, Instant now) const;
+  Admission AdmitWrite(KeyPoint point, const EpochWord& word, Instant now) const;
   // A checked read: as a write, but without the lease. The floor counts: once this owner has
   // acknowledged a fence, the next one may have accepted a newer value, whether or not the map that
   // says so has come here and to the client.
-  Admission AdmitRead(HashPoint hash, const EpochWord& word) const;
+  Admission AdmitRead(KeyPoint point, const EpochWord& word) const;
   // A command of an unmodified client: lease, ownership, floor.
-  Admission AdmitPlain(HashPoint hash, Instant now) const;
+  Admission AdmitPlain(KeyPoint point, Instant now) const;
   // A grace read at the previous owner: the map has a kGrace move from this node at that point and
   // the client's epoch is the range's present one.
-  Admission AdmitPeek(HashPoint hash, const EpochWord& word) const;
+  Admission AdmitPeek(KeyPoint point, const EpochWord& word) const;
 
-  // May this node hold data for `hash` at all: it owns it, warms it, or keeps it during grace.
-  bool IsEntitled(HashPoint hash) const;
+  // May this node hold data for `point` at all: it owns it, warms it, or keeps it during grace.
+  bool IsEntitled(KeyPoint point) const;
   HashRangeSet EntitledRanges() const;
-  bool Owns(HashPoint hash) const;  // by map, whatever the lease says
-  // Move that covers `hash` in the installed map, or null.
-  const Move* MoveOf(HashPoint hash) const;
+  bool Owns(KeyPoint point) const;  // by map, whatever the lease says
+  // Move that covers `point` in the installed map, or null.
+  const Move* MoveOf(KeyPoint point) const;
 
   bool HasLease(Instant now) const { return lease_until_ && now < *lease_until_; }
   std::optional<Instant> lease_until() const { return lease_until_; }
-  Epoch FloorOf(HashPoint hash) const;
+  Epoch FloorOf(KeyPoint point) const;
   const Membership::Ptr& membership() const { return membership_; }
   const HistoryId& history() const { return history_; }
   const NodeId& node() const { return node_; }
@@ -118,8 +123,8 @@ class OwnerView {
   const Incarnation& incarnation() const { return incarnation_; }
 
  private:
-  Admission Describe(HashPoint hash, Verdict verdict) const;
-  Admission AdmitEpoch(HashPoint hash, const EpochWord& word) const;
+  Admission Describe(KeyPoint point, Verdict verdict) const;
+  Admission AdmitEpoch(KeyPoint point, const EpochWord& word) const;
   void ApplyWaitingLease();
   void ForgetFloors();
 

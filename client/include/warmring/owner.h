@@ -23,6 +23,8 @@ struct OwnerOptions {
   std::string node;          // this member's id
   std::string data_address;  // host:port where clients reach this service
 
+  // Ranges hold points; that of a key is OwnerGuard::PointOf(key).
+
   // This node is to own these ranges soon: fetch what they hold. Called while they warm, and again
   // for the ranges of a wave once their owners are fenced: what is fetched then is complete, and
   // writes to these ranges wait for it. An error is shown and tried again with a new attempt. Null:
@@ -89,6 +91,10 @@ class OwnerGuard {
 
   // May this read be served? As a write, but without the lease. Errors: as Begin.
   virtual absl::Status BeginRead(std::string_view key, std::string_view epoch_word) = 0;
+
+  // Where a key is by the installed membership, to find those of a range that a callback names. It
+  // follows the membership: do not keep it. The key's hash alone while there is none.
+  virtual KeyPoint PointOf(std::string_view key) const = 0;
 
   virtual bool HasLease() const = 0;
   // Of the installed membership; 0: none yet.
