@@ -33,6 +33,7 @@ struct Router::Table {
 
   std::optional<Location> Prepared(NodeIndex owner, Epoch epoch, HashPoint point) const;
   std::optional<Location> LocatePoint(HashPoint point) const;
+  std::optional<Location> Complete(Membership::Holder holder, HashPoint point) const;
 };
 
 struct Router::State {
@@ -121,10 +122,8 @@ const Router::Table* Router::Present() const {
   return location;
 }
 
-// On a ring, and where something moves. Out of line: a directory's keys need fewer registers and
-// instructions without it.
-[[gnu::noinline]] std::optional<Location> Router::Table::LocatePoint(HashPoint point) const {
-  const Membership::Holder holder = membership->HolderOf(point);
+[[gnu::always_inline]] inline std::optional<Location> Router::Table::Complete(
+    Membership::Holder holder, HashPoint point) const {
   const Membership::Tenure& tenure = membership->tenures()[holder.tenure];
   std::optional<Location> location = Prepared(holder.owner, tenure.epoch, point);
   if (tenure.pending) {
@@ -136,6 +135,12 @@ const Router::Table* Router::Present() const {
     location->previous_address = owners[*tenure.previous].location.address;
   }
   return location;
+}
+
+// On a ring, and where something moves. Out of line: a directory's keys need fewer registers and
+// instructions without it.
+[[gnu::noinline]] std::optional<Location> Router::Table::LocatePoint(HashPoint point) const {
+  return Complete(membership->HolderOf(point), point);
 }
 
 std::optional<Location> Router::Locate(std::string_view key) const {
@@ -158,6 +163,26 @@ std::optional<Location> Router::Locate(std::string_view key) const {
   const Table* const table = Present();
   if (table == nullptr) return std::nullopt;
   return table->LocatePoint(HashKey(table->hash, key));
+}
+
+std::optional<Location> Router::LocateReplicas(std::string_view key, Followers& followers) const {
+  followers.size_ = 0;
+  const Table* table = present_.load(std::memory_order_acquire);
+  if (table == nullptr || held_tables[slot_] != table) [[unlikely]] {
+    table = Present();
+    if (table == nullptr) return std::nullopt;
+  }
+  const HashPoint point = HashKey(table->hash, key);
+  const Membership& membership = *table->membership;
+  const Membership::Holders holders = membership.HoldersOf(point);
+  const size_t ranks = membership.spec().replication - 1;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const NodeIndex follower = holders.follower(rank);
+    if (follower == kNoNode) continue;
+    const Location& known = table->owners[follower].location;
+    followers.items_[followers.size_++] = {known.node, known.address};
+  }
+  return table->Complete({holders.owner(), holders.tenure()}, point);
 }
 
 Version Router::version() const {
