@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "core/placement/allocator.h"
 #include "core/placement/initial.h"
 #include "core/placement/routing_table.h"
+#include "tests/bench/cpu_time.h"
 #include "tests/bench/names.h"
 #include "tests/bench/peers.h"
 #include "warmring/router.h"
@@ -266,20 +266,15 @@ std::vector<Timing> TimeLookups(const Stopwatch::Options& options) {
 }
 
 TableCost MeasureTable(uint32_t nodes, uint32_t tokens_per_node) {
-  const auto now = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  };
   const std::vector<Node> members = MakeNodes(nodes);
   std::vector<TableCost> costs;
   for (int repetition = 0; repetition < 3; ++repetition) {
-    const double begin = now();
+    const double begin = CpuSeconds();
     const std::vector<OwnedRange> ranges =
         InitialRanges(RingSpec(tokens_per_node), members, Epoch(1));
-    const double placed = now();
+    const double placed = CpuSeconds();
     const RoutingTable table = Compile(ranges, 1);
-    const double compiled = now();
+    const double compiled = CpuSeconds();
     costs.push_back(
         {nodes, tokens_per_node, placed - begin, compiled - placed,
          static_cast<double>(table.MemoryBytes()) / static_cast<double>(ranges.size())});
