@@ -22,13 +22,19 @@ constexpr size_t kMinNodeBytes = 6;
 constexpr size_t kMinRangeBytes = 2;
 constexpr size_t kMinMoveBytes = 7;
 constexpr size_t kMinAssignmentBytes = 11;
+constexpr size_t kMinOverrideBytes = 12;
+constexpr size_t kMinPutOverrideBytes = 12;
+constexpr size_t kMinPinBytes = 2;
 
 uint64_t Checksum(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
-// A set of hash points is written as the gaps and lengths between its boundaries, divided by the
+// Which planes of hash space a format knows.
+constexpr uint32_t kCommonPlaneOnly = 1;
+
+// Points of one plane are written as the gaps and lengths between their boundaries, divided by the
 // largest power of two that divides them all: three bytes for a bucket of a directory instead
 // of 16.
-void WriteRangeSet(ByteWriter& out, const HashRangeSet& set) {
+void WritePoints(ByteWriter& out, const HashRangeSet& set) {
   const std::vector<HashRange> ranges = set.Ranges();
   uint64_t boundaries = 0;
   for (const HashRange& range : ranges) boundaries |= (range.start + 1) | (range.end + 1);
@@ -43,23 +49,70 @@ void WriteRangeSet(ByteWriter& out, const HashRangeSet& set) {
   }
 }
 
-HashRangeSet ReadRangeSet(ByteReader& in) {
+void ReadPoints(ByteReader& in, Plane plane, std::vector<HashRange>& ranges) {
   const size_t count = in.Count("ranges of a set", Membership::kMaxRanges, 2);
   const uint32_t shift = in.Byte();
   if (shift > 63) {
     in.Fail("the scale of a set of ranges is over 63");
-    return {};
+    return;
   }
-  std::vector<HashRange> ranges;
-  ranges.reserve(count);
+  ranges.reserve(ranges.size() + count);
   HashPoint at = 0;
   for (size_t i = 0; i < count && in.ok(); ++i) {
     const HashPoint start = at + (in.Varint() << shift) - 1;
     const HashPoint end = start + (in.Varint() << shift);
-    ranges.push_back({start, end});
+    ranges.push_back({start, end, plane});
     at = end + 1;
   }
+}
+
+// The points of the common plane, then the other planes with theirs.
+void WriteRangeSet(ByteWriter& out, const HashRangeSet& set, uint32_t format) {
+  WritePoints(out, set.On(kCommonPlane));
+  if (format == kCommonPlaneOnly) return;
+  std::vector<Plane> planes = set.Planes();
+  std::erase(planes, kCommonPlane);
+  out.Varint(planes.size());
+  for (const Plane plane : planes) {
+    out.Varint(plane);
+    WritePoints(out, set.On(plane));
+  }
+}
+
+HashRangeSet ReadRangeSet(ByteReader& in, uint32_t format) {
+  std::vector<HashRange> ranges;
+  ReadPoints(in, kCommonPlane, ranges);
+  if (format != kCommonPlaneOnly) {
+    const size_t planes = in.Count("planes of a set", OverrideTable::kMaxRules, 3);
+    for (size_t i = 0; i < planes && in.ok(); ++i) {
+      const Plane plane = in.Varint32();
+      ReadPoints(in, plane, ranges);
+    }
+  }
   return in.ok() ? HashRangeSet(ranges) : HashRangeSet();
+}
+
+bool IsCommon(const HashRangeSet& set) {
+  const std::vector<Plane> planes = set.Planes();
+  return planes.empty() || planes.back() == kCommonPlane;
+}
+
+uint32_t FormatOf(const MembershipData& data) {
+  const bool old = data.overrides.empty() && data.next_plane == 1 && data.pins.empty() &&
+                   std::all_of(data.moves.begin(), data.moves.end(),
+                               [](const Move& move) { return IsCommon(move.ranges); });
+  return old ? 1 : 2;
+}
+
+uint32_t FormatOf(const Update& update) {
+  const bool old =
+      update.directory_bits == 0 && update.put_overrides.empty() &&
+      update.remove_overrides.empty() && update.put_pins.empty() && update.remove_pins.empty() &&
+      std::all_of(update.assignments.begin(), update.assignments.end(),
+                  [](const Assignment& item) { return IsCommon(item.ranges); }) &&
+      std::all_of(update.put_moves.begin(), update.put_moves.end(),
+                  [](const Move& move) { return IsCommon(move.ranges); });
+  return old ? 1 : 2;
 }
 
 void WriteSpec(ByteWriter& out, const KeyspaceSpec& spec) {
@@ -193,39 +246,114 @@ std::vector<NodeIndex> ReadFollowers(ByteReader& in, const MembershipData& data)
   return followers;
 }
 
-void WriteMove(ByteWriter& out, const Move& move) {
+void WriteMove(ByteWriter& out, const Move& move, uint32_t format) {
   out.String(move.migration);
   out.Varint(move.wave);
   out.String(move.from);
   out.String(move.to);
   out.Byte(static_cast<uint8_t>(move.phase));
-  WriteRangeSet(out, move.ranges);
+  WriteRangeSet(out, move.ranges, format);
 }
 
-Move ReadMove(ByteReader& in) {
+Move ReadMove(ByteReader& in, uint32_t format) {
   Move move;
   move.migration = in.String("move.migration", kMaxIdBytes);
   move.wave = in.Varint32();
   move.from = in.String("move.from", kMaxIdBytes);
   move.to = in.String("move.to", kMaxIdBytes);
   move.phase = static_cast<MovePhase>(in.Byte());
-  move.ranges = ReadRangeSet(in);
+  move.ranges = ReadRangeSet(in, format);
   return move;
 }
 
-void WriteAssignment(ByteWriter& out, const Assignment& assignment) {
+void WriteAssignment(ByteWriter& out, const Assignment& assignment, uint32_t format) {
   out.String(assignment.owner);
   out.Fixed64(assignment.epoch.value);
-  WriteRangeSet(out, assignment.ranges);
+  WriteRangeSet(out, assignment.ranges, format);
 }
 
-Assignment ReadAssignment(ByteReader& in) {
+Assignment ReadAssignment(ByteReader& in, uint32_t format) {
   Assignment assignment;
   assignment.owner = in.String("assignment.owner", kMaxIdBytes);
   assignment.epoch = Epoch(in.Fixed64());
-  assignment.ranges = ReadRangeSet(in);
+  assignment.ranges = ReadRangeSet(in, format);
   return assignment;
 }
+
+void WriteRule(ByteWriter& out, const OverrideRule& rule) {
+  out.Byte(static_cast<uint8_t>(rule.match));
+  out.String(rule.bytes);
+}
+
+OverrideRule ReadRule(ByteReader& in) {
+  OverrideRule rule;
+  rule.match = static_cast<OverrideRule::Match>(in.Byte());
+  rule.bytes = in.String("override.rule", OverrideRule::kMaxBytes);
+  return rule;
+}
+
+void WriteOverride(ByteWriter& out, const Override& item) {
+  out.Varint(item.plane);
+  WriteRule(out, item.rule);
+  out.Fixed64(item.epoch.value);
+  out.Varint(item.ranges.size());
+  for (const OverrideRange& range : item.ranges) {
+    out.Fixed64(range.end);
+    out.Varint(range.owner);
+  }
+}
+
+Override ReadOverride(ByteReader& in) {
+  Override item;
+  item.plane = in.Varint32();
+  item.rule = ReadRule(in);
+  item.epoch = Epoch(in.Fixed64());
+  const size_t count = in.Count("override.ranges", Override::kMaxRanges, 9);
+  for (size_t i = 0; i < count && in.ok(); ++i) {
+    const HashPoint end = in.Fixed64();
+    item.ranges.push_back({end, in.Varint32()});
+  }
+  return item;
+}
+
+void WritePutOverride(ByteWriter& out, const PutOverride& put) {
+  out.Varint(put.plane);
+  WriteRule(out, put.rule);
+  out.Fixed64(put.epoch.value);
+  out.Varint(put.ranges.size());
+  for (const PutOverride::Range& range : put.ranges) {
+    out.Fixed64(range.end);
+    out.String(range.owner);
+  }
+}
+
+PutOverride ReadPutOverride(ByteReader& in) {
+  PutOverride put;
+  put.plane = in.Varint32();
+  put.rule = ReadRule(in);
+  put.epoch = Epoch(in.Fixed64());
+  const size_t count = in.Count("put_override.ranges", Override::kMaxRanges, 9);
+  for (size_t i = 0; i < count && in.ok(); ++i) {
+    const HashPoint end = in.Fixed64();
+    put.ranges.push_back({end, in.String("put_override.owner", kMaxIdBytes)});
+  }
+  return put;
+}
+
+void WritePin(ByteWriter& out, const Pin& pin) {
+  out.Varint(pin.bucket);
+  out.String(pin.node);
+}
+
+Pin ReadPin(ByteReader& in) {
+  Pin pin;
+  pin.bucket = in.Varint32();
+  pin.node = in.String("pin.node", kMaxIdBytes);
+  return pin;
+}
+
+void WriteNumber(ByteWriter& out, uint32_t number) { out.Varint(number); }
+uint32_t ReadNumber(ByteReader& in) { return in.Varint32(); }
 
 template <typename T, typename Write>
 void WriteList(ByteWriter& out, const std::vector<T>& items, Write write) {
@@ -248,26 +376,50 @@ HashPoint ReadPoint(ByteReader& in) { return in.Fixed64(); }
 void WriteId(ByteWriter& out, const std::string& id) { out.String(id); }
 std::string ReadId(ByteReader& in) { return in.String("id", kMaxIdBytes); }
 
-void WriteUpdate(ByteWriter& out, const Update& update) {
+void WriteUpdate(ByteWriter& out, const Update& update, uint32_t format) {
+  const auto write_assignment = [format](ByteWriter& to, const Assignment& item) {
+    WriteAssignment(to, item, format);
+  };
+  const auto write_move = [format](ByteWriter& to, const Move& move) {
+    WriteMove(to, move, format);
+  };
   WriteList(out, update.put_nodes, WriteNode);
   WriteList(out, update.split_at, WritePoint);
-  WriteList(out, update.assignments, WriteAssignment);
+  WriteList(out, update.assignments, write_assignment);
   WriteList(out, update.remove_moves, WriteId);
-  WriteList(out, update.put_moves, WriteMove);
+  WriteList(out, update.put_moves, write_move);
   WriteList(out, update.merge_at, WritePoint);
   WriteList(out, update.remove_nodes, WriteId);
+  if (format == 1) return;
+  out.Varint(update.directory_bits);
+  WriteList(out, update.put_overrides, WritePutOverride);
+  WriteList(out, update.remove_overrides, WriteNumber);
+  WriteList(out, update.remove_pins, WriteNumber);
+  WriteList(out, update.put_pins, WritePin);
 }
 
-Update ReadUpdate(ByteReader& in) {
+Update ReadUpdate(ByteReader& in, uint32_t format) {
   constexpr size_t kMaxRanges = Membership::kMaxRanges;
+  const auto read_assignment = [format](ByteReader& from) { return ReadAssignment(from, format); };
+  const auto read_move = [format](ByteReader& from) { return ReadMove(from, format); };
   Update update;
   update.put_nodes = ReadList(in, "put_nodes", Membership::kMaxNodes, kMinNodeBytes, ReadNode);
   update.split_at = ReadList(in, "split_at", kMaxRanges, sizeof(HashPoint), ReadPoint);
-  update.assignments = ReadList(in, "assignments", kMaxRanges, kMinAssignmentBytes, ReadAssignment);
+  update.assignments =
+      ReadList(in, "assignments", kMaxRanges, kMinAssignmentBytes, read_assignment);
   update.remove_moves = ReadList(in, "remove_moves", kMaxMoves, 1, ReadId);
-  update.put_moves = ReadList(in, "put_moves", kMaxMoves, kMinMoveBytes, ReadMove);
+  update.put_moves = ReadList(in, "put_moves", kMaxMoves, kMinMoveBytes, read_move);
   update.merge_at = ReadList(in, "merge_at", kMaxRanges, sizeof(HashPoint), ReadPoint);
   update.remove_nodes = ReadList(in, "remove_nodes", Membership::kMaxNodes, 1, ReadId);
+  if (format == 1) return update;
+  constexpr size_t kMaxRules = OverrideTable::kMaxRules;
+  constexpr size_t kMaxPins = Membership::kMaxPins;
+  update.directory_bits = in.Varint32();
+  update.put_overrides =
+      ReadList(in, "put_overrides", kMaxRules, kMinPutOverrideBytes, ReadPutOverride);
+  update.remove_overrides = ReadList(in, "remove_overrides", kMaxRules, 1, ReadNumber);
+  update.remove_pins = ReadList(in, "remove_pins", kMaxPins, 1, ReadNumber);
+  update.put_pins = ReadList(in, "put_pins", kMaxPins, kMinPinBytes, ReadPin);
   return update;
 }
 
@@ -283,7 +435,7 @@ HistoryId ReadHistory(ByteReader& in) {
   return history;
 }
 
-absl::Status ReadFormat(ByteReader& in, std::string_view what) {
+absl::StatusOr<uint32_t> ReadFormat(ByteReader& in, std::string_view what) {
   const uint32_t format = in.Fixed32();
   if (!in.ok()) return in.status();
   if (format > kMembershipFormat) {
@@ -292,10 +444,10 @@ absl::Status ReadFormat(ByteReader& in, std::string_view what) {
                     "this program",
                     what, format, kMembershipFormat));
   }
-  if (format != kMembershipFormat) {
+  if (format == 0) {
     return absl::InvalidArgumentError(fmt::format("{}: there is no format {}", what, format));
   }
-  return absl::OkStatus();
+  return format;
 }
 
 absl::Status NotCanonical(std::string_view what) {
@@ -309,20 +461,26 @@ absl::Status NotCanonical(std::string_view what) {
 
 std::string EncodeMembership(const MembershipData& data) {
   ByteWriter out;
-  out.Fixed32(kMembershipFormat);
+  const uint32_t format = FormatOf(data);
+  out.Fixed32(format);
   WriteHistory(out, data.history);
   out.Fixed64(data.version.value);
   WriteSpec(out, data.spec);
   WriteList(out, data.nodes, WriteNode);
   WriteOwnedRanges(out, data.ranges);
   WriteFollowers(out, data);
-  WriteList(out, data.moves, WriteMove);
+  WriteList(out, data.moves,
+            [format](ByteWriter& to, const Move& move) { WriteMove(to, move, format); });
+  if (format == 1) return out.Take();
+  out.Varint(data.next_plane);
+  WriteList(out, data.overrides, WriteOverride);
+  WriteList(out, data.pins, WritePin);
   return out.Take();
 }
 
 absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes) {
   ByteReader in(bytes);
-  RETURN_IF_ERROR(ReadFormat(in, "membership"));
+  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(in, "membership"));
   MembershipData data;
   data.history = ReadHistory(in);
   data.version = Version(in.Fixed64());
@@ -330,7 +488,14 @@ absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes) {
   data.nodes = ReadList(in, "nodes", Membership::kMaxNodes, kMinNodeBytes, ReadNode);
   data.ranges = ReadOwnedRanges(in);
   data.followers = ReadFollowers(in, data);
-  data.moves = ReadList(in, "moves", kMaxMoves, kMinMoveBytes, ReadMove);
+  data.moves = ReadList(in, "moves", kMaxMoves, kMinMoveBytes,
+                        [format](ByteReader& from) { return ReadMove(from, format); });
+  if (format > 1) {
+    data.next_plane = in.Varint32();
+    data.overrides = ReadList(in, "overrides", OverrideTable::kMaxRules, kMinOverrideBytes,
+                              ReadOverride);
+    data.pins = ReadList(in, "pins", Membership::kMaxPins, kMinPinBytes, ReadPin);
+  }
   RETURN_IF_ERROR(in.Finish());
   ASSIGN_OR_RETURN(Membership::Ptr membership, Membership::Create(std::move(data)));
   if (membership->digest() != Checksum(bytes)) return NotCanonical("membership");
@@ -339,24 +504,25 @@ absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes) {
 
 std::string EncodeDelta(const Delta& delta) {
   ByteWriter out;
-  out.Fixed32(kMembershipFormat);
+  const uint32_t format = FormatOf(delta.update);
+  out.Fixed32(format);
   WriteHistory(out, delta.history);
   out.Fixed64(delta.from.value);
   out.Fixed64(delta.to.value);
   out.Fixed64(delta.digest);
-  WriteUpdate(out, delta.update);
+  WriteUpdate(out, delta.update, format);
   return out.Take();
 }
 
 absl::StatusOr<Delta> DecodeDelta(std::string_view bytes) {
   ByteReader in(bytes);
-  RETURN_IF_ERROR(ReadFormat(in, "delta"));
+  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(in, "delta"));
   Delta delta;
   delta.history = ReadHistory(in);
   delta.from = Version(in.Fixed64());
   delta.to = Version(in.Fixed64());
   delta.digest = in.Fixed64();
-  delta.update = ReadUpdate(in);
+  delta.update = ReadUpdate(in, format);
   RETURN_IF_ERROR(in.Finish());
   if (EncodeDelta(delta) != bytes) return NotCanonical("delta");
   return delta;

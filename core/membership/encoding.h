@@ -14,7 +14,10 @@
 
 namespace warmring {
 
-inline constexpr uint32_t kMembershipFormat = 1;
+// The newest format. A value is written in the oldest one that can hold it: format 1 has neither
+// overrides nor pins, nor deltas that grow a directory, so that what does not use them is read by
+// programs that do not know them.
+inline constexpr uint32_t kMembershipFormat = 2;
 
 std::string EncodeMembership(const MembershipData& data);
 // Errors: InvalidArgument (truncated, trailing bytes, count over its limit, broken invariant);

@@ -297,10 +297,10 @@ TEST(HostileBytesTest, ABrokenInvariantIsNamed) {
 TEST(EncodingTest, ANewerFormatIsUnimplemented) {
   std::string membership = EncodeMembership(Ring());
   std::string delta = EncodeDelta(SampleDelta());
-  membership[0] = delta[0] = 2;
+  membership[0] = delta[0] = 3;
   EXPECT_THAT(DecodeMembership(membership),
-              StatusIs(StatusCode::kUnimplemented, "membership: format 2 is newer"));
-  EXPECT_THAT(DecodeDelta(delta), StatusIs(StatusCode::kUnimplemented, "delta: format 2 is newer"));
+              StatusIs(StatusCode::kUnimplemented, "membership: format 3 is newer"));
+  EXPECT_THAT(DecodeDelta(delta), StatusIs(StatusCode::kUnimplemented, "delta: format 3 is newer"));
   membership[0] = delta[0] = 0;
   EXPECT_THAT(DecodeMembership(membership),
               StatusIs(StatusCode::kInvalidArgument, "there is no format 0"));

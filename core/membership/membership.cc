@@ -1,6 +1,8 @@
 #include "core/membership/membership.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -107,6 +109,97 @@ absl::Status CheckFollowers(const MembershipData& data) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOverrideRanges(std::string_view field, const Override& item, size_t nodes) {
+  if (item.ranges.empty()) return absl::OkStatus();
+  if (item.ranges.size() > Override::kMaxRanges) {
+    return absl::InvalidArgumentError(fmt::format("{}.ranges: {} ranges are over the limit of {}",
+                                                  field, item.ranges.size(),
+                                                  Override::kMaxRanges));
+  }
+  if (item.epoch == Epoch()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}.epoch: 0 means none: ranges of its own have an epoch", field));
+  }
+  for (size_t i = 0; i < item.ranges.size(); ++i) {
+    if (i > 0 && item.ranges[i - 1].end >= item.ranges[i].end) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.ranges[{}].end: {:016x} follows {:016x}: ends must be unique and sorted",
+                      field, i, item.ranges[i].end, item.ranges[i - 1].end));
+    }
+    if (item.ranges[i].owner >= nodes) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}.ranges[{}].owner: {} is not a node: there are {} nodes", field, i,
+          item.ranges[i].owner, nodes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOverrides(const MembershipData& data) {
+  if (data.next_plane == kCommonPlane) {
+    return absl::InvalidArgumentError("next_plane: 0 is the common plane: planes begin at 1");
+  }
+  if (data.overrides.empty()) return absl::OkStatus();
+  if (data.overrides.size() > OverrideTable::kMaxRules) {
+    return absl::InvalidArgumentError(fmt::format("overrides: {} are over the limit of {}",
+                                                  data.overrides.size(), OverrideTable::kMaxRules));
+  }
+  if (data.spec.replication > 1) {
+    return absl::InvalidArgumentError(
+        fmt::format("overrides: this keyspace has replication {}, and the planes of overrides have "
+                    "no followers: use replication 1",
+                    data.spec.replication));
+  }
+  std::set<OverrideRule> rules;
+  for (size_t i = 0; i < data.overrides.size(); ++i) {
+    const Override& item = data.overrides[i];
+    const std::string field = fmt::format("overrides[{}]", i);
+    RETURN_IF_ERROR(ValidateOverrideRule(field, item.rule));
+    if (!rules.insert(item.rule).second) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: {} has a rule already", field, item.rule.ToString()));
+    }
+    const Plane above = i == 0 ? kCommonPlane : data.overrides[i - 1].plane;
+    if (item.plane <= above || item.plane >= data.next_plane) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.plane: {} must be above {} and below next_plane, which is {}", field,
+                      item.plane, above, data.next_plane));
+    }
+    RETURN_IF_ERROR(CheckOverrideRanges(field, item, data.nodes.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPins(const MembershipData& data) {
+  if (data.pins.empty()) return absl::OkStatus();
+  if (data.spec.placement != PlacementKind::kDirectory) {
+    return absl::InvalidArgumentError("pins: a ring has no buckets to pin: use a directory");
+  }
+  if (data.pins.size() > Membership::kMaxPins) {
+    return absl::InvalidArgumentError(fmt::format("pins: {} are over the limit of {}",
+                                                  data.pins.size(), Membership::kMaxPins));
+  }
+  for (size_t i = 0; i < data.pins.size(); ++i) {
+    const Pin& pin = data.pins[i];
+    if (pin.bucket >= data.ranges.size()) {
+      return absl::InvalidArgumentError(fmt::format("pins[{}].bucket: {} is not one of {} buckets",
+                                                    i, pin.bucket, data.ranges.size()));
+    }
+    if (i > 0 && data.pins[i - 1].bucket >= pin.bucket) {
+      return absl::InvalidArgumentError(fmt::format(
+          "pins[{}].bucket: {} follows {}: buckets must be unique and sorted", i, pin.bucket,
+          data.pins[i - 1].bucket));
+    }
+    const auto node = std::lower_bound(data.nodes.begin(), data.nodes.end(), pin.node,
+                                       [](const Node& n, const NodeId& id) { return n.id < id; });
+    if (node == data.nodes.end() || node->id != pin.node) {
+      return absl::InvalidArgumentError(
+          fmt::format("pins[{}].node: '{}' is not a node", i, Printable(pin.node)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 auto OrderOf(const Move& move) { return std::tie(move.migration, move.wave, move.from, move.to); }
 
 // What can be said about moves[i] without the ranges.
@@ -144,6 +237,8 @@ absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
   RETURN_IF_ERROR(CheckNodes(data.nodes));
   RETURN_IF_ERROR(CheckRanges(data));
   RETURN_IF_ERROR(CheckFollowers(data));
+  RETURN_IF_ERROR(CheckOverrides(data));
+  RETURN_IF_ERROR(CheckPins(data));
   std::shared_ptr<Membership> membership(new Membership(std::move(data)));
   RETURN_IF_ERROR(membership->IndexMoves());
   membership->CompileTable();
@@ -151,6 +246,7 @@ absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
 }
 
 Membership::Membership(MembershipData data) : data_(std::move(data)) {
+  if (!data_.overrides.empty()) override_table_ = OverrideTable(data_.overrides);
   const std::string bytes = EncodeMembership(data_);
   digest_ = XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -171,7 +267,8 @@ absl::Status Membership::IndexMoves() {
     move_nodes_.push_back({*from, *to});
     const bool warming = move.phase == MovePhase::kWarming;
     const NodeIndex owner = warming ? *from : *to;
-    absl::StatusOr<std::vector<size_t>> covered = CoveredRanges(data_.ranges, move.ranges);
+    absl::StatusOr<std::vector<size_t>> covered =
+        CoveredRanges(data_.ranges, move.ranges.On(kCommonPlane));
     if (!covered.ok()) {
       return absl::InvalidArgumentError(fmt::format(
           "moves[{}].ranges: {}", i,
@@ -191,6 +288,53 @@ absl::Status Membership::IndexMoves() {
       }
       move_of_range_[range] = static_cast<int32_t>(i);
     }
+  }
+  return CheckMovesOnPlanes();
+}
+
+absl::Status Membership::CheckMovesOnPlanes() const {
+  struct Run {
+    Plane plane;
+    HashPoint first;
+    HashPoint last;
+    size_t move;
+  };
+  std::vector<Run> runs;
+  for (size_t i = 0; i < data_.moves.size(); ++i) {
+    const Move& move = data_.moves[i];
+    for (const Plane plane : move.ranges.Planes()) {
+      if (plane == kCommonPlane) continue;
+      if (OverrideOn(plane) == nullptr) {
+        return absl::InvalidArgumentError(
+            fmt::format("moves[{}].ranges: no override has plane {}", i, plane));
+      }
+      const bool warming = move.phase == MovePhase::kWarming;
+      const NodeIndex owner = warming ? move_nodes_[i].from : move_nodes_[i].to;
+      const HashRangeSet part = move.ranges.On(plane);
+      if (!OwnedOn(plane, owner).Includes(part)) {
+        return absl::InvalidArgumentError(fmt::format(
+            "moves[{}].ranges: what it names of plane {} must belong to '{}' while it is {}", i,
+            plane, data_.nodes[owner].id, warming ? "warming" : "in grace"));
+      }
+      for (const HashRange& range : part.Ranges()) {
+        const HashPoint first = range.start + 1;
+        if (first <= range.end) {
+          runs.push_back({plane, first, range.end, i});
+        } else {
+          runs.push_back({plane, first, UINT64_MAX, i});
+          runs.push_back({plane, 0, range.end, i});
+        }
+      }
+    }
+  }
+  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+    return std::tie(a.plane, a.first) < std::tie(b.plane, b.first);
+  });
+  for (size_t i = 1; i < runs.size(); ++i) {
+    if (runs[i].plane != runs[i - 1].plane || runs[i].first > runs[i - 1].last) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("moves[{}].ranges: {:016x} on plane {} is already in moves[{}]", runs[i].move,
+                    runs[i].first, runs[i].plane, runs[i - 1].move));
   }
   return absl::OkStatus();
 }
@@ -248,21 +392,109 @@ HashRange Membership::RangeAt(size_t index) const {
 
 HashRangeSet Membership::OwnedBy(std::string_view node) const {
   const std::optional<NodeIndex> owner = FindNode(node);
+  if (!owner.has_value()) return {};
+  HashRangeSet owned = OwnedOn(kCommonPlane, *owner);
+  for (const Override& item : data_.overrides) {
+    owned = owned.Union(OwnedOn(item.plane, *owner));
+  }
+  return owned;
+}
+
+HashRangeSet Membership::OwnedOn(Plane plane, NodeIndex node) const {
   std::vector<HashRange> owned;
-  for (size_t i = 0; owner.has_value() && i < data_.ranges.size(); ++i) {
-    if (data_.ranges[i].owner == *owner) owned.push_back(RangeAt(i));
+  if (plane == kCommonPlane) {
+    for (size_t i = 0; i < data_.ranges.size(); ++i) {
+      if (data_.ranges[i].owner == node) owned.push_back(RangeAt(i));
+    }
+    return HashRangeSet(owned);
+  }
+  const Override& item = *OverrideOn(plane);
+  if (item.ranges.empty()) return OwnedOn(ParentOf(item), node).CarriedTo(plane);
+  HashPoint start = item.ranges.back().end;
+  for (const OverrideRange& range : item.ranges) {
+    if (range.owner == node) owned.push_back({start, range.end, plane});
+    start = range.end;
   }
   return HashRangeSet(owned);
 }
 
-Route RouteHash(const Membership& membership, HashPoint hash) {
-  const Membership::Holder holder = membership.HolderOf(hash);
-  const Membership::Tenure& tenure = membership.tenures()[holder.tenure];
-  return {hash, holder.owner, tenure.epoch, tenure.pending, tenure.previous};
+Epoch Membership::HighestEpoch() const {
+  Epoch highest;
+  for (const OwnedRange& range : data_.ranges) highest = std::max(highest, range.epoch);
+  for (const Override& item : data_.overrides) highest = std::max(highest, item.epoch);
+  return highest;
+}
+
+bool Membership::KnowsPlanesOf(const HashRangeSet& ranges) const {
+  const std::vector<Plane> planes = ranges.Planes();
+  return planes.empty() || planes.back() < data_.next_plane;
+}
+
+const Override* Membership::OverrideOn(Plane plane) const {
+  const auto found =
+      std::lower_bound(data_.overrides.begin(), data_.overrides.end(), plane,
+                       [](const Override& item, Plane p) { return item.plane < p; });
+  return found == data_.overrides.end() || found->plane != plane ? nullptr : &*found;
+}
+
+Plane Membership::ParentOf(const Override& item) const {
+  const size_t parent =
+      override_table_.ParentOf(static_cast<size_t>(&item - data_.overrides.data()));
+  return parent == OverrideTable::kNone ? kCommonPlane : data_.overrides[parent].plane;
+}
+
+KeyPoint Membership::OverriddenPointOf(std::string_view key) const {
+  const size_t rule = override_table_.Find(key);
+  return {HashKey(data_.spec.hash, key),
+          rule == OverrideTable::kNone ? kCommonPlane : data_.overrides[rule].plane};
+}
+
+OwnedRange Membership::OverriddenRangeOf(KeyPoint point) const {
+  Epoch epoch;
+  // Up to the first rule that says more than "as hashed". Each parent's rule is shorter.
+  while (point.plane != kCommonPlane) {
+    const Override* const item = OverrideOn(point.plane);
+    if (item == nullptr) break;
+    if (epoch == Epoch()) epoch = item->epoch;
+    if (!item->ranges.empty()) {
+      auto range = std::lower_bound(item->ranges.begin(), item->ranges.end(), point.hash,
+                                    [](const OverrideRange& r, HashPoint h) { return r.end < h; });
+      if (range == item->ranges.end()) range = item->ranges.begin();
+      return {range->end, range->owner, epoch};
+    }
+    point.plane = ParentOf(*item);
+  }
+  OwnedRange range = data_.ranges[table_.Find(point.hash)];
+  if (epoch != Epoch()) range.epoch = epoch;
+  return range;
+}
+
+// Only moves of the owner can cover it: few, and few planes move at a time.
+int Membership::OverriddenMoveOf(KeyPoint point) const {
+  const NodeIndex owner = RangeOf(point).owner;
+  for (size_t i = 0; i < data_.moves.size(); ++i) {
+    const Move& move = data_.moves[i];
+    const MoveNodes& nodes = move_nodes_[i];
+    const NodeIndex holder = move.phase == MovePhase::kWarming ? nodes.from : nodes.to;
+    if (holder == owner && move.ranges.Contains(point)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+Route RoutePoint(const Membership& membership, KeyPoint point) {
+  if (point.plane == kCommonPlane) {
+    const Membership::Holder holder = membership.HolderOf(point.hash);
+    const Membership::Tenure& tenure = membership.tenures()[holder.tenure];
+    return {point.hash, holder.owner, tenure.epoch, tenure.pending, tenure.previous, point.plane};
+  }
+  const OwnedRange range = membership.RangeOf(point);
+  const Membership::Tenure tenure =
+      membership.TenureOf(range.epoch, membership.MoveOf(point));
+  return {point.hash, range.owner, tenure.epoch, tenure.pending, tenure.previous, point.plane};
 }
 
 Route RouteKey(const Membership& membership, std::string_view key) {
-  return RouteHash(membership, HashKey(membership.spec().hash, key));
+  return RoutePoint(membership, membership.PointOf(key));
 }
 
 }  // namespace warmring

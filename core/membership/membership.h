@@ -11,23 +11,14 @@
 #include "absl/status/statusor.h"
 #include "core/base/hash_range.h"
 #include "core/base/ids.h"
+#include "core/hashing/key_hash.h"
 #include "core/membership/keyspace_spec.h"
 #include "core/membership/node.h"
+#include "core/membership/override.h"
+#include "core/membership/owned_range.h"
 #include "core/placement/routing_table.h"
 
 namespace warmring {
-
-// Index of a node in Membership::nodes(); valid for that one membership only.
-using NodeIndex = uint32_t;
-inline constexpr NodeIndex kNoNode = UINT32_MAX;
-
-// A run of hash space with one owner and one epoch: `(end of the range before it, end]`.
-struct OwnedRange {
-  HashPoint end = 0;
-  NodeIndex owner = 0;
-  Epoch epoch;
-  friend bool operator==(const OwnedRange&, const OwnedRange&) = default;
-};
 
 // A part of a migration that clients and owners must know about. `from` and `to` are members.
 //   kWarming: `from` owns the ranges, `to` is pending: forgets go to both.
@@ -43,6 +34,13 @@ struct Move {
   friend bool operator==(const Move&, const Move&) = default;
 };
 
+// The owner of this bucket is chosen by hand: no plan moves it for balance. Directory only.
+struct Pin {
+  uint32_t bucket = 0;
+  NodeId node;
+  friend bool operator==(const Pin&, const Pin&) = default;
+};
+
 // The fields of a membership, for building one. See Membership for the invariants.
 struct MembershipData {
   HistoryId history;
@@ -54,6 +52,9 @@ struct MembershipData {
   // spec.replication - 1 for each range, side by side, the preferred first; kNoNode where there are
   // not enough nodes. Read targets: only the owner accepts writes.
   std::vector<NodeIndex> followers;
+  std::vector<Override> overrides;  // sorted by plane
+  Plane next_plane = 1;             // for the next override; above that of any there has been
+  std::vector<Pin> pins;            // sorted by bucket, unique
   friend bool operator==(const MembershipData&, const MembershipData&) = default;
 };
 
@@ -66,6 +67,7 @@ struct Route {
   std::optional<NodeIndex> pending;
   // Previous owner during grace: a miss may be peeked there.
   std::optional<NodeIndex> previous;
+  Plane plane = kCommonPlane;
   friend bool operator==(const Route&, const Route&) = default;
 };
 
@@ -75,13 +77,15 @@ struct Route {
 // the space; every owner index is a node and every epoch above 0; on a directory the ends are
 // exactly the bucket ends; each range has its followers, all of them nodes that differ from its
 // owner and from each other; moves name members, are pairwise disjoint, and the owner of each
-// moving point is `from` (kWarming) or `to` (kGrace).
+// moving point is `from` (kWarming) or `to` (kGrace); overrides have planes below next_plane and
+// rules of their own, and exist only without followers; pins name buckets and members.
 class Membership {
  public:
   using Ptr = std::shared_ptr<const Membership>;
 
   static constexpr size_t kMaxNodes = 100'000;
   static constexpr size_t kMaxRanges = size_t{8} << 20;
+  static constexpr size_t kMaxPins = 65'536;
 
   // Error: InvalidArgument naming the field and the broken invariant.
   static absl::StatusOr<Ptr> Create(MembershipData data);
@@ -92,17 +96,38 @@ class Membership {
   const std::vector<Node>& nodes() const { return data_.nodes; }
   const std::vector<OwnedRange>& ranges() const { return data_.ranges; }
   const std::vector<Move>& moves() const { return data_.moves; }
+  const std::vector<Override>& overrides() const { return data_.overrides; }
+  const std::vector<Pin>& pins() const { return data_.pins; }
   const MembershipData& data() const { return data_; }
   // XXH3_64 of the canonical encoding (encoding.h): equal exactly for equal memberships.
   uint64_t digest() const { return digest_; }
 
   std::optional<NodeIndex> FindNode(std::string_view id) const;
 
+  // Where a key is: its hash, and the plane of the rule that it falls under.
+  KeyPoint PointOf(std::string_view key) const {
+    if (data_.overrides.empty()) [[likely]] {
+      return HashKey(data_.spec.hash, key);
+    }
+    return OverriddenPointOf(key);
+  }
+  // Whether points on each plane of `ranges` can be told: this membership has, or had, its rule.
+  // Who holds keys must not act on a range whose keys it cannot find yet.
+  bool KnowsPlanesOf(const HashRangeSet& ranges) const;
+  // Null when there is no such plane.
+  const Override* OverrideOn(Plane plane) const;
+
   // The interval of hash space that ranges()[index] covers.
   HashRange RangeAt(size_t index) const;
   // Index into ranges() of the range that holds `h`. Constant or near-constant time.
   size_t RangeIndexOf(HashPoint h) const { return table_.Find(h); }
-  const OwnedRange& RangeOf(HashPoint h) const { return data_.ranges[table_.Find(h)]; }
+  // What holds `point`. A plane that is not there (any more) counts as the common one.
+  OwnedRange RangeOf(KeyPoint point) const {
+    if (point.plane == kCommonPlane) [[likely]] {
+      return data_.ranges[table_.Find(point.hash)];
+    }
+    return OverriddenRangeOf(point);
+  }
   // The followers of range `index`, the preferred first; may end with kNoNode.
   std::span<const NodeIndex> FollowersAt(size_t index) const {
     const size_t count = data_.spec.replication - 1;
@@ -116,6 +141,8 @@ class Membership {
     bool is_moving = false;             // one of the two is there
     friend bool operator==(const Tenure&, const Tenure&) = default;
   };
+  // `move`: an index into moves(), or -1.
+  Tenure TenureOf(Epoch epoch, int move) const;
   // All tenures that differ: about as many as there are epochs still held.
   const std::vector<Tenure>& tenures() const { return tenures_; }
   // Who holds `h`, and how, with or without moves: one load from a dense table on a directory, two
@@ -154,6 +181,15 @@ class Membership {
   // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
   int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
 
+  // Index into moves() of the move that covers `point`, or -1.
+  int MoveOf(KeyPoint point) const {
+    if (data_.moves.empty()) [[likely]] {
+      return -1;
+    }
+    return point.plane == kCommonPlane ? MoveAt(RangeIndexOf(point.hash))
+                                       : OverriddenMoveOf(point);
+  }
+
   // `from` and `to` of moves()[move] as node indices.
   struct MoveNodes {
     NodeIndex from = 0;
@@ -161,19 +197,29 @@ class Membership {
   };
   const MoveNodes& NodesOfMove(size_t move) const { return move_nodes_[move]; }
 
+  // On all planes.
   HashRangeSet OwnedBy(std::string_view node) const;
+  // Points of `plane` that `node` owns. REQUIRES: the plane is common or that of an override.
+  HashRangeSet OwnedOn(Plane plane, NodeIndex node) const;
+  // The highest of any range and override.
+  Epoch HighestEpoch() const;
 
  private:
   explicit Membership(MembershipData data);
   absl::Status IndexMoves();
+  absl::Status CheckMovesOnPlanes() const;
+  KeyPoint OverriddenPointOf(std::string_view key) const;
+  OwnedRange OverriddenRangeOf(KeyPoint point) const;
+  int OverriddenMoveOf(KeyPoint point) const;
+  Plane ParentOf(const Override& item) const;
   void CompileTable();
-  Tenure TenureOf(Epoch epoch, int move) const;
 
   // A row of the table: the owner, an index into tenures_, the followers. Nobody is the number of
   // nodes there, because kNoNode would take 32 bits.
   static constexpr size_t kRowFollowers = 2;
   static_assert(kRowFollowers + KeyspaceSpec::kMaxReplication - 1 <= RoutingTable::kMaxWidth);
 
+  OverrideTable override_table_;
   RoutingTable table_;
   std::vector<Tenure> tenures_;
   MembershipData data_;
@@ -182,7 +228,7 @@ class Membership {
   uint64_t digest_ = 0;
 };
 
-Route RouteHash(const Membership& membership, HashPoint hash);
+Route RoutePoint(const Membership& membership, KeyPoint point);
 Route RouteKey(const Membership& membership, std::string_view key);
 
 }  // namespace warmring

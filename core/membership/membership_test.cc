@@ -149,8 +149,8 @@ TEST(MembershipTest, TheWholeSpaceCanMove) {
   MembershipData data = SampleRing({"a", "b"}, {{7, 0, Epoch(1)}, {9, 0, Epoch(2)}});
   data.moves = {SampleMove("all", 0, "a", "b", kWarming, HashRangeSet::Whole())};
   const Membership::Ptr m = Create(data);
-  EXPECT_EQ(RouteHash(*m, 8).pending, NodeIndex{1});
-  EXPECT_EQ(RouteHash(*m, 10).pending, NodeIndex{1});
+  EXPECT_EQ(RoutePoint(*m, 8).pending, NodeIndex{1});
+  EXPECT_EQ(RoutePoint(*m, 10).pending, NodeIndex{1});
 }
 
 TEST(MembershipTest, DigestIsEqualExactlyForEqualMemberships) {
@@ -184,17 +184,17 @@ TEST(MembershipTest, DigestIsEqualExactlyForEqualMemberships) {
 
 TEST(RouteTest, OwnerAndEpoch) {
   const Membership::Ptr m = Create(Sample());
-  EXPECT_EQ(RouteHash(*m, 50), (Route{50, 0, Epoch(1), std::nullopt, std::nullopt}));
-  EXPECT_EQ(RouteHash(*m, 250), (Route{250, 0, Epoch(1), std::nullopt, std::nullopt}));
+  EXPECT_EQ(RoutePoint(*m, 50), (Route{50, 0, Epoch(1), std::nullopt, std::nullopt}));
+  EXPECT_EQ(RoutePoint(*m, 250), (Route{250, 0, Epoch(1), std::nullopt, std::nullopt}));
 }
 
 TEST(RouteTest, WarmingRangeHasAPendingNode) {
-  EXPECT_EQ(RouteHash(*Create(Sample()), 200),
+  EXPECT_EQ(RoutePoint(*Create(Sample()), 200),
             (Route{200, 1, Epoch(2), NodeIndex{2}, std::nullopt}));
 }
 
 TEST(RouteTest, RangeInGraceHasAPreviousOwner) {
-  EXPECT_EQ(RouteHash(*Create(Sample()), 301),
+  EXPECT_EQ(RoutePoint(*Create(Sample()), 301),
             (Route{301, 2, Epoch(3), std::nullopt, NodeIndex{1}}));
 }
 

@@ -27,6 +27,10 @@ absl::StatusOr<std::vector<size_t>> CoveredRanges(const std::vector<OwnedRange>&
                                                   const HashRangeSet& set) {
   std::vector<size_t> covered;
   for (const HashRange& run : set.Ranges()) {
+    if (run.plane != kCommonPlane) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} is on the plane of an override, which is given as a whole", run.ToString()));
+    }
     if (run == HashRange::Whole()) {
       // The whole space has no boundary of its own, so that it need not be the end of a range.
       covered.resize(ranges.size());

@@ -11,7 +11,8 @@ namespace warmring {
 // Indices of the ranges that make up `set`, each once. Pure, any thread; linear in the result, and
 // logarithmic in `ranges` for each maximal range of the set.
 // REQUIRES: `ranges` not empty, sorted by end, unique ends.
-// Error: InvalidArgument when the set begins or ends inside a range, naming the point.
+// Error: InvalidArgument when the set begins or ends inside a range, naming the point, or is not on
+// the common plane.
 absl::StatusOr<std::vector<size_t>> CoveredRanges(const std::vector<OwnedRange>& ranges,
                                                   const HashRangeSet& set);
 

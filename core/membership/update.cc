@@ -11,6 +11,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/membership/range_cover.h"
+#include "core/placement/routing_table.h"
 
 namespace warmring {
 namespace {
@@ -40,6 +41,9 @@ void ReindexOwners(const std::vector<Node>& old_nodes, MembershipData& data) {
   for (OwnedRange& range : data.ranges) range.owner = moved_to[range.owner];
   for (NodeIndex& follower : data.followers) {
     if (follower != kNoNode) follower = moved_to[follower];
+  }
+  for (Override& item : data.overrides) {
+    for (OverrideRange& range : item.ranges) range.owner = moved_to[range.owner];
   }
 }
 
@@ -72,6 +76,40 @@ void KeepFollowers(const std::vector<size_t>& from, MembershipData& data) {
     followers.insert(followers.end(), first, first + static_cast<std::ptrdiff_t>(count));
   }
   data.followers = std::move(followers);
+}
+
+absl::Status Grow(uint32_t bits, MembershipData& data) {
+  if (bits == 0) return absl::OkStatus();
+  if (data.spec.placement != PlacementKind::kDirectory) {
+    return absl::InvalidArgumentError("directory_bits: a ring has no buckets");
+  }
+  if (bits <= data.spec.directory_bits || bits > KeyspaceSpec::kMaxDirectoryBits) {
+    return absl::InvalidArgumentError(
+        fmt::format("directory_bits: {}: use a number above {}, which it is, and up to {}", bits,
+                    data.spec.directory_bits, KeyspaceSpec::kMaxDirectoryBits));
+  }
+  const uint32_t more = bits - data.spec.directory_bits;
+  std::vector<OwnedRange> ranges;
+  std::vector<size_t> parents;
+  const size_t buckets = size_t{1} << bits;
+  ranges.reserve(buckets);
+  parents.reserve(buckets);
+  for (size_t i = 0; i < buckets; ++i) {
+    parents.push_back(i >> more);
+    const OwnedRange& parent = data.ranges[parents.back()];
+    ranges.push_back({BucketEnd(bits, i), parent.owner, parent.epoch});
+  }
+  data.ranges = std::move(ranges);
+  KeepFollowers(parents, data);
+  std::vector<Pin> pins;
+  for (const Pin& pin : data.pins) {
+    for (uint32_t child = 0; child < uint32_t{1} << more; ++child) {
+      pins.push_back({(pin.bucket << more) + child, pin.node});
+    }
+  }
+  data.pins = std::move(pins);
+  data.spec.directory_bits = bits;
+  return absl::OkStatus();
 }
 
 absl::Status SplitDirectory(const std::vector<HashPoint>& split_at, const MembershipData& data) {
@@ -228,6 +266,131 @@ absl::Status Merge(const std::vector<HashPoint>& merge_at, MembershipData& data)
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<OverrideRange>> OverrideRangesOf(std::string_view field,
+                                                            const PutOverride& put,
+                                                            const std::vector<Node>& nodes) {
+  std::vector<OverrideRange> ranges;
+  ranges.reserve(put.ranges.size());
+  for (size_t i = 0; i < put.ranges.size(); ++i) {
+    const std::optional<NodeIndex> owner = IndexOf(nodes, put.ranges[i].owner);
+    if (!owner.has_value()) {
+      return absl::InvalidArgumentError(fmt::format("{}.ranges[{}].owner: '{}' is not a node",
+                                                    field, i, Printable(put.ranges[i].owner)));
+    }
+    ranges.push_back({put.ranges[i].end, *owner});
+  }
+  return ranges;
+}
+
+absl::Status PutOneOverride(std::string_view field, const PutOverride& put, Epoch highest,
+                            MembershipData& data) {
+  const auto at = std::lower_bound(data.overrides.begin(), data.overrides.end(), put.plane,
+                                   [](const Override& item, Plane p) { return item.plane < p; });
+  if (at == data.overrides.end() || at->plane != put.plane) {
+    if (put.plane < data.next_plane || put.plane == UINT32_MAX) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.plane: {} is used up: new overrides have {} or above", field, put.plane,
+                      data.next_plane));
+    }
+    if (!put.ranges.empty() || put.epoch != Epoch()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: a new override changes no owner: put it as hashed, under epoch 0, and "
+                      "move it then",
+                      field));
+    }
+    data.overrides.push_back({put.plane, put.rule, {}, Epoch()});
+    data.next_plane = put.plane + 1;
+    return absl::OkStatus();
+  }
+  if (at->rule != put.rule) {
+    return absl::InvalidArgumentError(fmt::format("{}.rule: plane {} is that of {}", field,
+                                                  put.plane, at->rule.ToString()));
+  }
+  if (put.epoch <= std::max(highest, at->epoch)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}.epoch: {} is not greater than {}, which holds", field, put.epoch.value,
+                    std::max(highest, at->epoch).value));
+  }
+  ASSIGN_OR_RETURN(at->ranges, OverrideRangesOf(field, put, data.nodes));
+  at->epoch = put.epoch;
+  return absl::OkStatus();
+}
+
+absl::Status PutOverrides(const std::vector<PutOverride>& put, Epoch highest,
+                          MembershipData& data) {
+  for (size_t i = 0; i < put.size(); ++i) {
+    RETURN_IF_ERROR(PutOneOverride(fmt::format("put_overrides[{}]", i), put[i], highest, data));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveOverrides(const std::vector<Plane>& planes, MembershipData& data) {
+  for (const Plane plane : planes) {
+    const auto at = std::find_if(data.overrides.begin(), data.overrides.end(),
+                                 [&](const Override& item) { return item.plane == plane; });
+    if (at == data.overrides.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("remove_overrides: no override has plane {}", plane));
+    }
+    if (!at->ranges.empty()) {
+      return absl::InvalidArgumentError(
+          fmt::format("remove_overrides: {} still has nodes of its own: move it back first",
+                      at->rule.ToString()));
+    }
+    data.overrides.erase(at);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemovePins(const std::vector<uint32_t>& buckets, MembershipData& data) {
+  for (const uint32_t bucket : buckets) {
+    const auto at = std::find_if(data.pins.begin(), data.pins.end(),
+                                 [&](const Pin& pin) { return pin.bucket == bucket; });
+    if (at == data.pins.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("remove_pins: bucket {} is not pinned", bucket));
+    }
+    data.pins.erase(at);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PutPins(std::vector<Pin> put, MembershipData& data) {
+  if (put.empty()) return absl::OkStatus();
+  const auto by_bucket = [](const Pin& a, const Pin& b) { return a.bucket < b.bucket; };
+  std::sort(put.begin(), put.end(), by_bucket);
+  for (size_t i = 1; i < put.size(); ++i) {
+    if (put[i - 1].bucket == put[i].bucket) {
+      return absl::InvalidArgumentError(
+          fmt::format("put_pins: bucket {} is listed twice", put[i].bucket));
+    }
+  }
+  std::vector<Pin> merged;
+  std::set_union(put.begin(), put.end(), data.pins.begin(), data.pins.end(),
+                 std::back_inserter(merged), by_bucket);
+  data.pins = std::move(merged);
+  return absl::OkStatus();
+}
+
+absl::Status CheckNodeIsFree(const std::vector<bool>& removed, const MembershipData& data) {
+  for (const Override& item : data.overrides) {
+    for (const OverrideRange& range : item.ranges) {
+      if (!removed[range.owner]) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("remove_nodes: '{}' still owns keys of the override for {}: move them away "
+                      "first",
+                      data.nodes[range.owner].id, item.rule.ToString()));
+    }
+  }
+  for (const Pin& pin : data.pins) {
+    const std::optional<NodeIndex> node = IndexOf(data.nodes, pin.node);
+    if (!node.has_value() || !removed[*node]) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "remove_nodes: bucket {} is pinned to '{}': remove the pin first", pin.bucket, pin.node));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RemoveNodes(const std::vector<NodeId>& ids, MembershipData& data) {
   if (ids.empty()) return absl::OkStatus();
   std::vector<bool> removed(data.nodes.size(), false);
@@ -248,6 +411,7 @@ absl::Status RemoveNodes(const std::vector<NodeId>& ids, MembershipData& data) {
                       data.nodes[range.owner].id, range.end));
     }
   }
+  RETURN_IF_ERROR(CheckNodeIsFree(removed, data));
   for (size_t i = 0; i < data.followers.size(); ++i) {
     const NodeIndex follower = data.followers[i];
     if (follower == kNoNode || !removed[follower]) continue;
@@ -280,11 +444,17 @@ absl::StatusOr<Membership::Ptr> Apply(const Membership& base, const Update& upda
   MembershipData data = base.data();
   data.version = base.version().Next();
   RETURN_IF_ERROR(PutNodes(update.put_nodes, data));
+  RETURN_IF_ERROR(Grow(update.directory_bits, data));
   RETURN_IF_ERROR(Split(update.split_at, data));
+  const Epoch highest = update.put_overrides.empty() ? Epoch() : base.HighestEpoch();
+  RETURN_IF_ERROR(PutOverrides(update.put_overrides, highest, data));
   RETURN_IF_ERROR(AssignAll(update.assignments, data));
   RemoveMoves(update.remove_moves, data);
   RETURN_IF_ERROR(PutMoves(update.put_moves, data));
   RETURN_IF_ERROR(Merge(update.merge_at, data));
+  RETURN_IF_ERROR(RemoveOverrides(update.remove_overrides, data));
+  RETURN_IF_ERROR(RemovePins(update.remove_pins, data));
+  RETURN_IF_ERROR(PutPins(update.put_pins, data));
   RETURN_IF_ERROR(RemoveNodes(update.remove_nodes, data));
   return Membership::Create(std::move(data));
 }
@@ -316,9 +486,12 @@ absl::StatusOr<Membership::Ptr> ApplyDelta(const Membership& base, const Delta& 
   return next;
 }
 
-std::vector<RangeMove> Diff(const Membership& a, const Membership& b) {
-  // Indices sort as ids do, so that the result is sorted by (from, to).
-  std::map<std::pair<NodeIndex, NodeIndex>, std::vector<HashRange>> changed;
+namespace {
+
+// From and to, by the nodes' indices in the two memberships.
+using ChangedRanges = std::map<std::pair<NodeIndex, NodeIndex>, std::vector<HashRange>>;
+
+void DiffCommonPlane(const Membership& a, const Membership& b, ChangedRanges& changed) {
   const std::vector<OwnedRange>& as = a.ranges();
   const std::vector<OwnedRange>& bs = b.ranges();
   size_t i = 0;
@@ -336,6 +509,70 @@ std::vector<RangeMove> Diff(const Membership& a, const Membership& b) {
     if (j < bs.size() && to.end == end) ++j;
     start = end;
   }
+}
+
+// The overrides of both, each plane once: in `a` if it is there.
+std::map<Plane, OverrideRule> RulesOf(const Membership& a, const Membership& b) {
+  std::map<Plane, OverrideRule> rules;
+  for (const Membership* side : {&a, &b}) {
+    for (const Override& item : side->overrides()) rules.emplace(item.plane, item.rule);
+  }
+  return rules;
+}
+
+// Where the keys of a rule are in a membership that may lack it.
+Plane PlaneIn(const Membership& membership, Plane plane, const OverrideRule& rule) {
+  if (membership.OverrideOn(plane) != nullptr) return plane;
+  Plane best = kCommonPlane;
+  size_t length = 0;
+  for (const Override& item : membership.overrides()) {
+    const bool covers = item.rule.match == OverrideRule::Match::kPrefix &&
+                        item.rule.Matches(rule.bytes) && item.rule.bytes.size() > length;
+    const bool shorter = item.rule.bytes.size() < rule.bytes.size() ||
+                         rule.match == OverrideRule::Match::kKey;
+    if (!covers || !shorter) continue;
+    best = item.plane;
+    length = item.rule.bytes.size();
+  }
+  return best;
+}
+
+// What `node` owns of `plane`, as points of the common plane.
+HashRangeSet HashesOwnedOn(const Membership& membership, Plane plane, NodeIndex node) {
+  std::vector<HashRange> ranges = membership.OwnedOn(plane, node).Ranges();
+  for (HashRange& range : ranges) range.plane = kCommonPlane;
+  return HashRangeSet(ranges);
+}
+
+void DiffPlane(const Membership& a, const Membership& b, Plane plane, const OverrideRule& rule,
+               ChangedRanges& changed) {
+  const Plane in_a = PlaneIn(a, plane, rule);
+  const Plane in_b = PlaneIn(b, plane, rule);
+  std::vector<HashRangeSet> after;
+  for (NodeIndex to = 0; to < b.nodes().size(); ++to) {
+    after.push_back(HashesOwnedOn(b, in_b, to));
+  }
+  for (NodeIndex from = 0; from < a.nodes().size(); ++from) {
+    const HashRangeSet before = HashesOwnedOn(a, in_a, from);
+    if (before.empty()) continue;
+    for (NodeIndex to = 0; to < b.nodes().size(); ++to) {
+      if (after[to].empty() || a.nodes()[from].id == b.nodes()[to].id) continue;
+      const std::vector<HashRange> moved =
+          before.Intersection(after[to]).CarriedTo(plane).Ranges();
+      if (moved.empty()) continue;
+      std::vector<HashRange>& ranges = changed[{from, to}];
+      ranges.insert(ranges.end(), moved.begin(), moved.end());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<RangeMove> Diff(const Membership& a, const Membership& b) {
+  // Indices sort as ids do, so that the result is sorted by (from, to).
+  ChangedRanges changed;
+  DiffCommonPlane(a, b, changed);
+  for (const auto& [plane, rule] : RulesOf(a, b)) DiffPlane(a, b, plane, rule, changed);
   std::vector<RangeMove> moves;
   for (const auto& [nodes, ranges] : changed) {
     moves.push_back({a.nodes()[nodes.first].id, b.nodes()[nodes.second].id, HashRangeSet(ranges)});

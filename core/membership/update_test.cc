@@ -107,21 +107,21 @@ TEST(ApplyTest, MovesAreAddedReplacedAndRemoved) {
   EXPECT_EQ(prepared->moves()[0], prepare.put_moves[2]);
   EXPECT_EQ(prepared->moves()[1], prepare.put_moves[1]);
   EXPECT_EQ(prepared->moves()[2], prepare.put_moves[0]);
-  EXPECT_EQ(RouteHash(*prepared, 150).pending, NodeIndex{2});
+  EXPECT_EQ(RoutePoint(*prepared, 150).pending, NodeIndex{2});
 
   Update commit;
   commit.assignments = {{HashRangeSet({{100, 200}}), "c", Epoch(4)}};
   commit.put_moves = {SampleMove("m", 0, "b", "c", kGrace, HashRangeSet({{100, 200}}))};
   const Membership::Ptr committed = Next(*prepared, commit);
   ASSERT_EQ(committed->moves().size(), 3u);
-  EXPECT_EQ(RouteHash(*committed, 150), (Route{150, 2, Epoch(4), std::nullopt, NodeIndex{1}}));
-  EXPECT_EQ(RouteHash(*committed, 350).pending, NodeIndex{1});
+  EXPECT_EQ(RoutePoint(*committed, 150), (Route{150, 2, Epoch(4), std::nullopt, NodeIndex{1}}));
+  EXPECT_EQ(RoutePoint(*committed, 350).pending, NodeIndex{1});
 
   Update release;
   release.remove_moves = {"m", "never-there"};
   const Membership::Ptr released = Next(*committed, release);
   EXPECT_THAT(released->moves(), ElementsAre(prepare.put_moves[2]));
-  EXPECT_EQ(RouteHash(*released, 150).previous, std::nullopt);
+  EXPECT_EQ(RoutePoint(*released, 150).previous, std::nullopt);
 }
 
 TEST(ApplyTest, MergesKeepOwners) {

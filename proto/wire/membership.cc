@@ -116,6 +116,81 @@ absl::StatusOr<std::vector<Move>> MovesFromProto(std::string_view field, const P
   return moves;
 }
 
+v1::Override ToProto(const Override& item) {
+  v1::Override proto;
+  proto.set_plane(item.plane);
+  *proto.mutable_rule() = wire::ToProto(item.rule);
+  for (const OverrideRange& range : item.ranges) {
+    proto.add_range_ends(range.end);
+    proto.add_range_owners(range.owner);
+  }
+  proto.set_epoch(item.epoch.value);
+  return proto;
+}
+
+absl::Status CheckOwnersOf(std::string_view field, int ends, int owners) {
+  if (ends == owners) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {} range_ends have {} range_owners: each needs one", field, ends, owners));
+}
+
+absl::StatusOr<Override> OverrideFromProto(const std::string& field, const v1::Override& proto) {
+  Override item;
+  item.plane = proto.plane();
+  ASSIGN_OR_RETURN(item.rule, wire::OverrideRuleFromProto(field + ".rule", proto.rule()));
+  RETURN_IF_ERROR(CheckOwnersOf(field, proto.range_ends_size(), proto.range_owners_size()));
+  for (int i = 0; i < proto.range_ends_size(); ++i) {
+    item.ranges.push_back({proto.range_ends(i), proto.range_owners(i)});
+  }
+  item.epoch = Epoch(proto.epoch());
+  return item;
+}
+
+v1::PutOverride ToProto(const PutOverride& put) {
+  v1::PutOverride proto;
+  proto.set_plane(put.plane);
+  *proto.mutable_rule() = wire::ToProto(put.rule);
+  for (const PutOverride::Range& range : put.ranges) {
+    proto.add_range_ends(range.end);
+    proto.add_range_owners(range.owner);
+  }
+  proto.set_epoch(put.epoch.value);
+  return proto;
+}
+
+absl::StatusOr<PutOverride> PutOverrideFromProto(const std::string& field,
+                                                 const v1::PutOverride& proto) {
+  PutOverride put;
+  put.plane = proto.plane();
+  ASSIGN_OR_RETURN(put.rule, wire::OverrideRuleFromProto(field + ".rule", proto.rule()));
+  RETURN_IF_ERROR(CheckOwnersOf(field, proto.range_ends_size(), proto.range_owners_size()));
+  for (int i = 0; i < proto.range_ends_size(); ++i) {
+    RETURN_IF_ERROR(ValidateId(fmt::format("{}.range_owners[{}]", field, i),
+                               proto.range_owners(i)));
+    put.ranges.push_back({proto.range_ends(i), proto.range_owners(i)});
+  }
+  put.epoch = Epoch(proto.epoch());
+  return put;
+}
+
+template <typename Protos>
+absl::StatusOr<std::vector<Pin>> PinsFromProto(std::string_view field, const Protos& protos) {
+  std::vector<Pin> pins;
+  pins.reserve(static_cast<size_t>(protos.size()));
+  for (int i = 0; i < protos.size(); ++i) {
+    RETURN_IF_ERROR(ValidateId(fmt::format("{}[{}].node", field, i), protos[i].node()));
+    pins.push_back({protos[i].bucket(), protos[i].node()});
+  }
+  return pins;
+}
+
+v1::Pin ToProto(const Pin& pin) {
+  v1::Pin proto;
+  proto.set_bucket(pin.bucket);
+  proto.set_node(pin.node);
+  return proto;
+}
+
 template <typename Protos>
 absl::Status ValidateIds(std::string_view field, const Protos& ids) {
   for (int i = 0; i < ids.size(); ++i) {
@@ -153,6 +228,10 @@ v1::HashRanges ToProto(const HashRangeSet& ranges) {
     proto.add_starts(range.start);
     proto.add_ends(range.end);
   }
+  // By plane: the last is common only if all are.
+  if (!list.empty() && list.back().plane != kCommonPlane) {
+    for (const HashRange& range : list) proto.add_planes(range.plane);
+  }
   return proto;
 }
 
@@ -163,12 +242,45 @@ absl::StatusOr<HashRangeSet> HashRangesFromProto(std::string_view field,
         fmt::format("{}: {} starts but {} ends: each range needs both", field, proto.starts_size(),
                     proto.ends_size()));
   }
+  if (proto.planes_size() != 0 && proto.planes_size() != proto.starts_size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} starts but {} planes: give one for each range, or none", field,
+                    proto.starts_size(), proto.planes_size()));
+  }
   std::vector<HashRange> ranges;
   ranges.reserve(static_cast<size_t>(proto.starts_size()));
   for (int i = 0; i < proto.starts_size(); ++i) {
-    ranges.push_back({proto.starts(i), proto.ends(i)});
+    const Plane plane = proto.planes().empty() ? kCommonPlane : proto.planes(i);
+    ranges.push_back({proto.starts(i), proto.ends(i), plane});
   }
   return HashRangeSet(ranges);
+}
+
+v1::OverrideRule ToProto(const OverrideRule& rule) {
+  v1::OverrideRule proto;
+  if (rule.match == OverrideRule::Match::kKey) {
+    proto.set_key(rule.bytes);
+  } else {
+    proto.set_prefix(rule.bytes);
+  }
+  return proto;
+}
+
+absl::StatusOr<OverrideRule> OverrideRuleFromProto(std::string_view field,
+                                                   const v1::OverrideRule& proto) {
+  OverrideRule rule;
+  switch (proto.match_case()) {
+    case v1::OverrideRule::kKey:
+      rule = {OverrideRule::Match::kKey, proto.key()};
+      break;
+    case v1::OverrideRule::kPrefix:
+      rule = {OverrideRule::Match::kPrefix, proto.prefix()};
+      break;
+    case v1::OverrideRule::MATCH_NOT_SET:
+      return absl::InvalidArgumentError(fmt::format("{}: set its key or its prefix", field));
+  }
+  RETURN_IF_ERROR(ValidateOverrideRule(field, rule));
+  return rule;
 }
 
 v1::KeyspaceSpec ToProto(const KeyspaceSpec& spec) {
@@ -279,6 +391,9 @@ v1::Membership ToProto(const Membership& membership) {
     proto.add_range_followers(follower == kNoNode ? 0 : follower + 1);
   }
   for (const Move& move : membership.moves()) *proto.add_moves() = ToProto(move);
+  for (const Override& item : membership.overrides()) *proto.add_overrides() = ToProto(item);
+  if (membership.data().next_plane > 1) proto.set_next_plane(membership.data().next_plane);
+  for (const Pin& pin : membership.pins()) *proto.add_pins() = ToProto(pin);
   proto.set_digest(membership.digest());
   return proto;
 }
@@ -304,6 +419,13 @@ absl::StatusOr<Membership::Ptr> MembershipFromProto(const v1::Membership& proto)
   // 0 becomes kNoNode.
   for (const uint32_t follower : proto.range_followers()) data.followers.push_back(follower - 1);
   ASSIGN_OR_RETURN(data.moves, MovesFromProto("moves", proto.moves()));
+  for (int i = 0; i < proto.overrides_size(); ++i) {
+    ASSIGN_OR_RETURN(Override item,
+                     OverrideFromProto(fmt::format("overrides[{}]", i), proto.overrides(i)));
+    data.overrides.push_back(std::move(item));
+  }
+  if (proto.next_plane() != 0) data.next_plane = proto.next_plane();
+  ASSIGN_OR_RETURN(data.pins, PinsFromProto("pins", proto.pins()));
   ASSIGN_OR_RETURN(Membership::Ptr membership, Membership::Create(std::move(data)));
   if (membership->digest() != proto.digest()) {
     return absl::DataLossError(
@@ -331,6 +453,11 @@ v1::Delta ToProto(const Delta& delta) {
   for (const Move& move : update.put_moves) *proto.add_put_moves() = ToProto(move);
   for (HashPoint end : update.merge_at) proto.add_merge_at(end);
   for (const NodeId& id : update.remove_nodes) proto.add_remove_nodes(id);
+  proto.set_directory_bits(update.directory_bits);
+  for (const PutOverride& put : update.put_overrides) *proto.add_put_overrides() = ToProto(put);
+  for (const Plane plane : update.remove_overrides) proto.add_remove_overrides(plane);
+  for (const uint32_t bucket : update.remove_pins) proto.add_remove_pins(bucket);
+  for (const Pin& pin : update.put_pins) *proto.add_put_pins() = ToProto(pin);
   proto.set_digest(delta.digest);
   return proto;
 }
@@ -364,6 +491,15 @@ absl::StatusOr<Delta> DeltaFromProto(const v1::Delta& proto) {
   update.merge_at.assign(proto.merge_at().begin(), proto.merge_at().end());
   RETURN_IF_ERROR(ValidateIds("remove_nodes", proto.remove_nodes()));
   update.remove_nodes.assign(proto.remove_nodes().begin(), proto.remove_nodes().end());
+  update.directory_bits = proto.directory_bits();
+  for (int i = 0; i < proto.put_overrides_size(); ++i) {
+    ASSIGN_OR_RETURN(PutOverride put, PutOverrideFromProto(fmt::format("put_overrides[{}]", i),
+                                                           proto.put_overrides(i)));
+    update.put_overrides.push_back(std::move(put));
+  }
+  update.remove_overrides.assign(proto.remove_overrides().begin(), proto.remove_overrides().end());
+  update.remove_pins.assign(proto.remove_pins().begin(), proto.remove_pins().end());
+  ASSIGN_OR_RETURN(update.put_pins, PinsFromProto("put_pins", proto.put_pins()));
   delta.digest = proto.digest();
   return delta;
 }

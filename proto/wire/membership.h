@@ -28,6 +28,10 @@ absl::StatusOr<KeyspaceSpec> KeyspaceSpecFromProto(const v1::KeyspaceSpec& proto
 v1::Node ToProto(const Node& node);
 absl::StatusOr<Node> NodeFromProto(std::string_view field, const v1::Node& proto);
 
+v1::OverrideRule ToProto(const OverrideRule& rule);
+absl::StatusOr<OverrideRule> OverrideRuleFromProto(std::string_view field,
+                                                   const v1::OverrideRule& proto);
+
 v1::Membership ToProto(const Membership& membership);
 // Besides: DataLoss when the digest is not that of the content.
 absl::StatusOr<Membership::Ptr> MembershipFromProto(const v1::Membership& proto);

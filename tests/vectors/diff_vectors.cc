@@ -74,8 +74,8 @@ size_t MovedArcs(const Membership& before, const Membership& after) {
   for (const OwnedRange& range : before.ranges()) ends.insert(range.end);
   for (const OwnedRange& range : after.ranges()) ends.insert(range.end);
   return static_cast<size_t>(std::count_if(ends.begin(), ends.end(), [&](HashPoint end) {
-    return before.nodes()[RouteHash(before, end).owner].id !=
-           after.nodes()[RouteHash(after, end).owner].id;
+    return before.nodes()[RoutePoint(before, end).owner].id !=
+           after.nodes()[RoutePoint(after, end).owner].id;
   }));
 }
 

@@ -33,7 +33,7 @@ std::vector<HashPoint> InterestingPoints(const Membership& membership, size_t mo
 Json PointOwners(const Membership& membership, size_t most) {
   Json list = Json::array();
   for (const HashPoint point : InterestingPoints(membership, most)) {
-    list.push_back({Hex(point), membership.nodes()[RouteHash(membership, point).owner].id});
+    list.push_back({Hex(point), membership.nodes()[RoutePoint(membership, point).owner].id});
   }
   return list;
 }
@@ -119,7 +119,7 @@ Json Routed(const std::string& name, const Membership& membership) {
   }
   Json points = Json::array();
   for (const HashPoint point : InterestingPoints(membership, 32)) {
-    const Route route = RouteHash(membership, point);
+    const Route route = RoutePoint(membership, point);
     const auto id = [&](std::optional<NodeIndex> node) {
       return node.has_value() ? Json(membership.nodes()[*node].id) : Json(nullptr);
     };

@@ -10,6 +10,7 @@ namespace warmring::schema {
 namespace {
 
 constexpr size_t kHexDigits = 16;
+constexpr size_t kPlaneDigits = 8;
 
 bool ParseHex(std::string_view text, uint64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
@@ -35,21 +36,37 @@ absl::Status DecodeJson(std::string_view what, std::string_view text,
 Json EncodeTime(absl::Time time) { return absl::ToUnixNanos(time); }
 absl::Time DecodeTime(const Json& json) { return absl::FromUnixNanos(json.get<int64_t>()); }
 
+// Ranges of the common plane, 32 digits each; then for each other plane '@', its number in 8 digits,
+// and its ranges.
 std::string EncodeRanges(const HashRangeSet& ranges) {
   std::string text;
   const std::vector<HashRange> list = ranges.Ranges();
   text.reserve(list.size() * 2 * kHexDigits);
-  for (const HashRange& range : list) text += fmt::format("{:016x}{:016x}", range.start, range.end);
+  Plane plane = kCommonPlane;
+  for (const HashRange& range : list) {
+    if (range.plane != plane) text += fmt::format("@{:08x}", range.plane);
+    plane = range.plane;
+    text += fmt::format("{:016x}{:016x}", range.start, range.end);
+  }
   return text;
 }
 
 bool DecodeRanges(std::string_view text, HashRangeSet& ranges) {
-  if (text.size() % (2 * kHexDigits) != 0) return false;
-  std::vector<HashRange> list(text.size() / (2 * kHexDigits));
-  for (size_t i = 0; i < list.size(); ++i) {
-    const std::string_view digits = text.substr(i * 2 * kHexDigits, 2 * kHexDigits);
-    if (!ParseHex(digits.substr(0, kHexDigits), list[i].start)) return false;
-    if (!ParseHex(digits.substr(kHexDigits), list[i].end)) return false;
+  std::vector<HashRange> list;
+  list.reserve(text.size() / (2 * kHexDigits));
+  uint64_t plane = kCommonPlane;
+  while (!text.empty()) {
+    if (text.front() == '@') {
+      if (text.size() < 1 + kPlaneDigits) return false;
+      if (!ParseHex(text.substr(1, kPlaneDigits), plane)) return false;
+      text.remove_prefix(1 + kPlaneDigits);
+    }
+    if (text.size() < 2 * kHexDigits) return false;
+    HashRange& range = list.emplace_back();
+    range.plane = static_cast<Plane>(plane);
+    if (!ParseHex(text.substr(0, kHexDigits), range.start)) return false;
+    if (!ParseHex(text.substr(kHexDigits, kHexDigits), range.end)) return false;
+    text.remove_prefix(2 * kHexDigits);
   }
   ranges = HashRangeSet(list);
   return true;

@@ -25,7 +25,7 @@ absl::Status DecodeJson(std::string_view what, std::string_view text,
 Json EncodeTime(absl::Time time);
 absl::Time DecodeTime(const Json& json);
 
-// 32 hex digits a range, start before end, one string.
+// 32 hex digits a range, start before end, one string; what is not on the common plane is marked.
 std::string EncodeRanges(const HashRangeSet& ranges);
 bool DecodeRanges(std::string_view text, HashRangeSet& ranges);
 
