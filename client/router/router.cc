@@ -36,8 +36,8 @@ struct Router::Table {
   std::optional<Location> Prepared(NodeIndex owner, Epoch epoch, HashPoint point) const;
   std::optional<Location> LocatePoint(HashPoint point) const;
   std::optional<Location> LocateKey(std::string_view key) const;
-  std::optional<Location> Described(NodeIndex owner, const Membership::Tenure& tenure,
-                                    HashPoint point) const;
+  std::optional<Location> Complete(NodeIndex owner, const Membership::Tenure& tenure,
+                                   HashPoint point) const;
 };
 
 struct Router::State {
@@ -127,25 +127,8 @@ const Router::Table* Router::Present() const {
   return location;
 }
 
-// On a ring, and where something moves. Out of line: a directory's keys need fewer registers and
-// instructions without it.
-[[gnu::noinline]] std::optional<Location> Router::Table::LocatePoint(HashPoint point) const {
-  const Membership::Holder holder = membership->HolderOf(point);
-  return Described(holder.owner, membership->tenures()[holder.tenure], point);
-}
-
-// Of any membership.
-[[gnu::noinline]] std::optional<Location> Router::Table::LocateKey(std::string_view key) const {
-  const KeyPoint point = membership->PointOf(key);
-  if (point.plane == kCommonPlane) return LocatePoint(point.hash);
-  const OwnedRange range = membership->RangeOf(point);
-  return Described(range.owner, membership->TenureOf(range.epoch, membership->MoveOf(point)),
-                   point.hash);
-}
-
-std::optional<Location> Router::Table::Described(NodeIndex owner,
-                                                 const Membership::Tenure& tenure,
-                                                 HashPoint point) const {
+[[gnu::always_inline]] inline std::optional<Location> Router::Table::Complete(
+    NodeIndex owner, const Membership::Tenure& tenure, HashPoint point) const {
   std::optional<Location> location = Prepared(owner, tenure.epoch, point);
   if (tenure.pending) {
     location->pending_node = owners[*tenure.pending].location.node;
@@ -156,6 +139,22 @@ std::optional<Location> Router::Table::Described(NodeIndex owner,
     location->previous_address = owners[*tenure.previous].location.address;
   }
   return location;
+}
+
+// On a ring, and where something moves. Out of line: a directory's keys need fewer registers and
+// instructions without it.
+[[gnu::noinline]] std::optional<Location> Router::Table::LocatePoint(HashPoint point) const {
+  const Membership::Holder holder = membership->HolderOf(point);
+  return Complete(holder.owner, membership->tenures()[holder.tenure], point);
+}
+
+// Of any membership.
+[[gnu::noinline]] std::optional<Location> Router::Table::LocateKey(std::string_view key) const {
+  const KeyPoint point = membership->PointOf(key);
+  if (point.plane == kCommonPlane) return LocatePoint(point.hash);
+  const OwnedRange range = membership->RangeOf(point);
+  return Complete(range.owner, membership->TenureOf(range.epoch, membership->MoveOf(point)),
+                  point.hash);
 }
 
 std::optional<Location> Router::Locate(std::string_view key) const {
@@ -178,6 +177,30 @@ std::optional<Location> Router::Locate(std::string_view key) const {
   const Table* const table = Present();
   if (table == nullptr) return std::nullopt;
   return table->LocateKey(key);
+}
+
+std::optional<Location> Router::LocateReplicas(std::string_view key, Followers& followers) const {
+  followers.size_ = 0;
+  const Table* table = present_.load(std::memory_order_acquire);
+  if (table == nullptr || held_tables[slot_] != table) [[unlikely]] {
+    table = Present();
+    if (table == nullptr) return std::nullopt;
+  }
+  const Membership& membership = *table->membership;
+  // Where there are overrides there are no followers.
+  if (!membership.overrides().empty()) [[unlikely]] {
+    return table->LocateKey(key);
+  }
+  const HashPoint point = HashKey(table->hash, key);
+  const Membership::Holders holders = membership.HoldersOf(point);
+  const size_t ranks = membership.spec().replication - 1;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const NodeIndex follower = holders.follower(rank);
+    if (follower == kNoNode) continue;
+    const Location& known = table->owners[follower].location;
+    followers.items_[followers.size_++] = {known.node, known.address};
+  }
+  return table->Complete(holders.owner(), membership.tenures()[holders.tenure()], point);
 }
 
 Version Router::version() const {

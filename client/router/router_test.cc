@@ -1,5 +1,6 @@
 #include "warmring/router.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -102,6 +103,133 @@ TEST(RouterTest, NamesTheOtherSideOfAMove) {
   EXPECT_EQ(at->pending_node, "");
 }
 
+std::string AddressOf(std::string_view id) {
+  return "127.0.0.1:" + std::to_string(7000 + id.front() - 'a');
+}
+
+// `replication` copies of each bucket, in turn; of every seventh only the first of the two
+// followers is there, of every eleventh only the second, and of every thirteenth neither.
+MembershipData MakeCopies(uint32_t replication) {
+  std::vector<Node> nodes;
+  for (const char* const id : {"a", "b", "c", "d", "e"}) {
+    nodes.push_back(client_testing::MakeNode(id, AddressOf(id)));
+  }
+  MembershipData data = client_testing::MakeData(std::move(nodes));
+  data.spec.replication = replication;
+  for (size_t i = 0; i < data.ranges.size(); ++i) {
+    for (uint32_t rank = 1; rank < replication; ++rank) {
+      const bool missing = i % 13 == 0 || (i % 7 == 0 && rank == 2) || (i % 11 == 0 && rank == 1);
+      const auto node = static_cast<NodeIndex>((data.ranges[i].owner + rank) % 5);
+      data.followers.push_back(missing ? kNoNode : node);
+    }
+  }
+  return data;
+}
+
+void ExpectReplicas(const MembershipData& data) {
+  const Membership::Ptr membership = client_testing::Must(Membership::Create(data));
+  Router router;
+  router.Install(membership);
+  Followers followers;
+  size_t shortest = Followers::kCapacity;
+  size_t longest = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = "key-" + std::to_string(i);
+    const auto at = router.LocateReplicas(key, followers);
+    const auto owner = router.Locate(key);
+    ASSERT_TRUE(at.has_value());
+    EXPECT_EQ(at->node, owner->node);
+    EXPECT_EQ(at->address, owner->address);
+    EXPECT_EQ(at->hash, owner->hash);
+    EXPECT_EQ(at->epoch, owner->epoch);
+    EXPECT_EQ(at->version, owner->version);
+    std::vector<std::string> expected;
+    for (const NodeIndex node : membership->FollowersAt(membership->RangeIndexOf(at->hash))) {
+      if (node != kNoNode) expected.push_back(membership->nodes()[node].id);
+    }
+    ASSERT_EQ(followers.size(), expected.size());
+    EXPECT_EQ(followers.empty(), expected.empty());
+    size_t rank = 0;
+    for (const Follower& follower : followers) {
+      EXPECT_EQ(follower.node, expected[rank]);
+      EXPECT_EQ(follower.address, AddressOf(expected[rank]));
+      EXPECT_EQ(followers[rank].node, follower.node);
+      ++rank;
+    }
+    shortest = std::min(shortest, followers.size());
+    longest = std::max(longest, followers.size());
+  }
+  EXPECT_EQ(shortest, 0U);
+  EXPECT_EQ(longest, data.spec.replication - 1);
+}
+
+TEST(RouterTest, NamesTheFollowers) {
+  for (const uint32_t replication : {1U, 2U, 3U}) {
+    MembershipData data = MakeCopies(replication);
+    ExpectReplicas(data);
+    // A ring of the same ranges but one, so that nothing is uniform.
+    data.spec.placement = PlacementKind::kRing;
+    data.ranges.pop_back();
+    data.followers.resize(data.ranges.size() * (replication - 1));
+    ExpectReplicas(data);
+  }
+}
+
+TEST(RouterTest, NamesAsManyFollowersAsThereCanBe) {
+  std::vector<Node> nodes;
+  for (char letter = 'a'; letter <= 'p'; ++letter) {
+    nodes.push_back(client_testing::MakeNode(std::string(1, letter), "127.0.0.1:7001"));
+  }
+  MembershipData data = client_testing::MakeData(std::move(nodes));
+  data.spec.replication = KeyspaceSpec::kMaxReplication;
+  for (const OwnedRange& range : data.ranges) {
+    for (NodeIndex step = 1; step < data.spec.replication; ++step) {
+      data.followers.push_back((range.owner + step) % 16);
+    }
+  }
+  Router router;
+  router.Install(client_testing::Must(Membership::Create(std::move(data))));
+  Followers followers;
+  const auto at = router.LocateReplicas("k", followers);
+  ASSERT_EQ(followers.size(), Followers::kCapacity);
+  std::string names(at->node);
+  for (const Follower& follower : followers) names += follower.node;
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, "abcdefghijklmnop");
+}
+
+TEST(RouterTest, ForgetsTheFollowersOfTheKeyBefore) {
+  Followers followers;
+  Router router;
+  EXPECT_FALSE(router.LocateReplicas("k", followers).has_value());
+  router.Install(client_testing::Must(Membership::Create(MakeCopies(3))));
+  for (int i = 0; followers.empty(); ++i) {
+    ASSERT_LT(i, 1000);
+    router.LocateReplicas("key-" + std::to_string(i), followers);
+  }
+  router.Install(MakeMembership(TwoNodes()));
+  EXPECT_TRUE(router.LocateReplicas("k", followers).has_value());
+  EXPECT_TRUE(followers.empty());
+}
+
+TEST(RouterTest, FollowersComeWithTheMoves) {
+  const Membership::Ptr base = client_testing::Must(Membership::Create(MakeCopies(2)));
+  Router router;
+  Followers followers;
+  std::string key;
+  for (int i = 0; followers.empty(); ++i) {
+    key = KeyOwnedBy(*base, "a", "k" + std::to_string(i) + "-");
+    router.Install(base);
+    router.LocateReplicas(key, followers);
+  }
+  router.Install(client_testing::WithPending(*base, key, "a", "d"));
+  const auto at = router.LocateReplicas(key, followers);
+  EXPECT_EQ(at->node, "a");
+  EXPECT_EQ(at->pending_node, "d");
+  ASSERT_EQ(followers.size(), 1U);
+  EXPECT_EQ(followers[0].node, "b");
+}
+
 TEST(RouterTest, ViewsOutliveTheMembershipThatTheyCameFrom) {
   Router router;
   std::optional<Location> at;
@@ -125,6 +253,18 @@ TEST(RouterTest, TheHotPathAllocatesNothing) {
   for (int i = 0; i < 1000; ++i) sum += router.Locate("a key that is longer than most")->hash;
   EXPECT_EQ(allocations.load(), before);
   EXPECT_NE(sum, 0U);
+
+  router.Install(client_testing::Must(Membership::Create(MakeCopies(3))));
+  Followers followers;
+  router.LocateReplicas("warm up", followers);
+  const uint64_t before_replicas = allocations.load();
+  size_t copies = 0;
+  for (int i = 0; i < 1000; ++i) {
+    router.LocateReplicas("a key that is longer than most", followers);
+    copies += 1 + followers.size();
+  }
+  EXPECT_EQ(allocations.load(), before_replicas);
+  EXPECT_GE(copies, 1000U);
 }
 
 TEST(RouterTest, RoutersOfOneThreadDoNotMixUp) {

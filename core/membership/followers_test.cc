@@ -1,9 +1,16 @@
 // The copies of a range beside its owner's: what a membership, its encoding and its changes do with
 // them.
 
+#include <algorithm>
+#include <bit>
 #include <functional>
+#include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "core/membership/encoding.h"
 #include "core/membership/membership.h"
@@ -43,6 +50,85 @@ TEST(FollowersTest, EachRangeHasItsOwn) {
   EXPECT_THAT(FollowersOf(*membership, 50), ElementsAre("c", "d"));
   EXPECT_THAT(FollowersOf(*membership, 150), ElementsAre("d", "-"));
   EXPECT_THAT(FollowersOf(*membership, 250), ElementsAre("b", "c"));
+}
+
+// The row of the table says what the fields say.
+void ExpectRowsSayTheSame(const Membership& membership) {
+  const size_t followers = membership.spec().replication - 1;
+  for (size_t i = 0; i < membership.ranges().size(); ++i) {
+    const OwnedRange& range = membership.ranges()[i];
+    const Membership::Holders holders = membership.HoldersOf(range.end);
+    ASSERT_EQ(holders.owner(), range.owner);
+    ASSERT_EQ(membership.tenures()[holders.tenure()].epoch, range.epoch);
+    ASSERT_EQ(membership.HolderOf(range.end).owner, range.owner);
+    ASSERT_EQ(membership.HolderOf(range.end).tenure, holders.tenure());
+    for (size_t rank = 0; rank < followers; ++rank) {
+      ASSERT_EQ(holders.follower(rank), membership.FollowersAt(i)[rank]) << "of range " << i;
+    }
+  }
+}
+
+// `ranges` ranges of a ring, or of a directory where they are a power of two, with followers at
+// random, about one in eight of them missing.
+MembershipData RandomCopies(size_t nodes, size_t ranges, uint32_t replication,
+                            PlacementKind placement) {
+  std::mt19937_64 random(replication);
+  MembershipData data = SampleRing({}, {});
+  for (size_t i = 0; i < nodes; ++i) data.nodes.push_back(SampleNode(fmt::format("n{:06}", i)));
+  data.spec.replication = replication;
+  data.spec.placement = placement;
+  const auto bits = static_cast<uint32_t>(std::countr_zero(ranges));
+  if (placement == PlacementKind::kDirectory) data.spec.directory_bits = bits;
+  std::set<HashPoint> ends;
+  for (size_t i = 0; ends.size() < ranges; ++i) {
+    ends.insert(placement == PlacementKind::kDirectory ? BucketEnd(bits, i) : random());
+  }
+  for (const HashPoint end : ends) {
+    std::vector<NodeIndex> copies;
+    while (copies.size() < std::min<size_t>(replication, nodes)) {
+      const auto node = static_cast<NodeIndex>(random() % nodes);
+      if (std::find(copies.begin(), copies.end(), node) == copies.end()) copies.push_back(node);
+    }
+    copies.resize(replication, kNoNode);
+    data.ranges.push_back({end, copies[0], Epoch(random() % 5 + 1)});
+    for (size_t i = 1; i < copies.size(); ++i) {
+      data.followers.push_back(random() % 8 == 0 ? kNoNode : copies[i]);
+    }
+  }
+  return data;
+}
+
+TEST(FollowersTest, OneRowHoldsAllCopies) {
+  for (const PlacementKind placement : {PlacementKind::kRing, PlacementKind::kDirectory}) {
+    for (const uint32_t replication : {1U, 2U, 3U, 4U, 15U, 16U}) {
+      for (const size_t nodes : {size_t{2}, size_t{20}}) {
+        ASSERT_OK_AND_ASSIGN(const Membership::Ptr membership,
+                             Membership::Create(RandomCopies(nodes, 1024, replication, placement)));
+        ExpectRowsSayTheSame(*membership);
+      }
+    }
+  }
+}
+
+// Numbers of more than 16 bits: nobody is the number of nodes, which is the first that does not
+// fit.
+TEST(FollowersTest, OneRowHoldsAllCopiesOfManyNodes) {
+  for (const size_t nodes : {size_t{65'535}, size_t{65'536}, size_t{70'000}}) {
+    for (const uint32_t replication : {3U, 16U}) {
+      ASSERT_OK_AND_ASSIGN(
+          const Membership::Ptr membership,
+          Membership::Create(RandomCopies(nodes, 4096, replication, PlacementKind::kRing)));
+      ExpectRowsSayTheSame(*membership);
+    }
+  }
+}
+
+TEST(FollowersTest, OneRowHoldsAllCopiesUnderManyEpochs) {
+  MembershipData data = RandomCopies(20, 66'000, 3, PlacementKind::kRing);
+  for (size_t i = 0; i < data.ranges.size(); ++i) data.ranges[i].epoch = Epoch(i + 1);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr membership, Membership::Create(std::move(data)));
+  EXPECT_EQ(membership->tenures().size(), 66'000U);
+  ExpectRowsSayTheSame(*membership);
 }
 
 TEST(FollowersTest, OneCopyHasNone) {

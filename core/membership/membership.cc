@@ -344,7 +344,9 @@ void Membership::CompileTable() {
   std::vector<HashPoint> ends;
   std::vector<uint32_t> rows;
   ends.reserve(data_.ranges.size());
-  rows.reserve(data_.ranges.size() * 2);
+  const auto nobody = static_cast<uint32_t>(data_.nodes.size());
+  const uint32_t width = kRowFollowers + data_.spec.replication - 1;
+  rows.reserve(data_.ranges.size() * width);
   for (size_t i = 0; i < data_.ranges.size(); ++i) {
     const OwnedRange& range = data_.ranges[i];
     const int move = MoveAt(i);
@@ -354,8 +356,11 @@ void Membership::CompileTable() {
     ends.push_back(range.end);
     rows.push_back(range.owner);
     rows.push_back(found->second);
+    for (const NodeIndex follower : FollowersAt(i)) {
+      rows.push_back(follower == kNoNode ? nobody : follower);
+    }
   }
-  table_ = RoutingTable::Build(ends, rows, 2);
+  table_ = RoutingTable::Build(ends, rows, width);
 }
 
 Membership::Tenure Membership::TenureOf(Epoch epoch, int move) const {

@@ -116,6 +116,8 @@ class Membership {
   bool KnowsPlanesOf(const HashRangeSet& ranges) const;
   // Null when there is no such plane.
   const Override* OverrideOn(Plane plane) const;
+  // The plane that the keys of `item` would be on without it. REQUIRES: `item` is in overrides().
+  Plane ParentOf(const Override& item) const;
 
   // The interval of hash space that ranges()[index] covers.
   HashRange RangeAt(size_t index) const;
@@ -156,6 +158,28 @@ class Membership {
     const RoutingTable::Two found = table_.FirstTwo(h);
     return {found.first, found.second};
   }
+  // Everybody who has a copy of `h`, from one row of the table: what HolderOf loads, and beside it,
+  // in the same cache line, the followers. Valid as long as the membership.
+  class Holders {
+   public:
+    NodeIndex owner() const { return row_[0]; }
+    uint32_t tenure() const { return row_[1]; }  // index into tenures()
+    // The follower at `rank`, the preferred first; kNoNode where there is none.
+    // REQUIRES: rank < spec().replication - 1.
+    NodeIndex follower(size_t rank) const {
+      const NodeIndex node = row_[kRowFollowers + rank];
+      return node == nobody_ ? kNoNode : node;
+    }
+
+   private:
+    friend class Membership;
+    Holders(RoutingTable::Row row, NodeIndex nobody) : row_(row), nobody_(nobody) {}
+    RoutingTable::Row row_;
+    NodeIndex nobody_;
+  };
+  Holders HoldersOf(HashPoint h) const {
+    return {table_.Values(h), static_cast<NodeIndex>(data_.nodes.size())};
+  }
   // Index into moves() of the move that covers range `index`, or -1. (Moves cover whole ranges.)
   int MoveAt(size_t index) const { return move_of_range_.empty() ? -1 : move_of_range_[index]; }
 
@@ -191,10 +215,15 @@ class Membership {
   KeyPoint OverriddenPointOf(std::string_view key) const;
   OwnedRange OverriddenRangeOf(KeyPoint point) const;
   int OverriddenMoveOf(KeyPoint point) const;
-  Plane ParentOf(const Override& item) const;
   void CompileTable();
+
+  // A row of the table: the owner, an index into tenures_, the followers. Nobody is the number of
+  // nodes there, because kNoNode would take 32 bits.
+  static constexpr size_t kRowFollowers = 2;
+  static_assert(kRowFollowers + KeyspaceSpec::kMaxReplication - 1 <= RoutingTable::kMaxWidth);
+
   OverrideTable override_table_;
-  RoutingTable table_;  // hash -> owner, index into tenures_
+  RoutingTable table_;
   std::vector<Tenure> tenures_;
   MembershipData data_;
   std::vector<MoveNodes> move_nodes_;

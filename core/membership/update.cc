@@ -491,26 +491,6 @@ namespace {
 // From and to, by the nodes' indices in the two memberships.
 using ChangedRanges = std::map<std::pair<NodeIndex, NodeIndex>, std::vector<HashRange>>;
 
-void DiffCommonPlane(const Membership& a, const Membership& b, ChangedRanges& changed) {
-  const std::vector<OwnedRange>& as = a.ranges();
-  const std::vector<OwnedRange>& bs = b.ranges();
-  size_t i = 0;
-  size_t j = 0;
-  HashPoint start = std::max(as.back().end, bs.back().end);
-  while (i < as.size() || j < bs.size()) {
-    const OwnedRange& from = as[i < as.size() ? i : 0];
-    const OwnedRange& to = bs[j < bs.size() ? j : 0];
-    const bool a_is_next = i < as.size() && (j == bs.size() || from.end < to.end);
-    const HashPoint end = a_is_next ? from.end : to.end;
-    if (a.nodes()[from.owner].id != b.nodes()[to.owner].id) {
-      changed[{from.owner, to.owner}].push_back({start, end});
-    }
-    if (i < as.size() && from.end == end) ++i;
-    if (j < bs.size() && to.end == end) ++j;
-    start = end;
-  }
-}
-
 // The overrides of both, each plane once: in `a` if it is there.
 std::map<Plane, OverrideRule> RulesOf(const Membership& a, const Membership& b) {
   std::map<Plane, OverrideRule> rules;
@@ -537,30 +517,36 @@ Plane PlaneIn(const Membership& membership, Plane plane, const OverrideRule& rul
   return best;
 }
 
-// What `node` owns of `plane`, as points of the common plane.
-HashRangeSet HashesOwnedOn(const Membership& membership, Plane plane, NodeIndex node) {
-  return membership.OwnedOn(plane, node).CarriedTo(kCommonPlane);
+// Who holds each part of a plane, as sorted ends; parts side by side may have one owner.
+std::vector<OverrideRange> HoldersOn(const Membership& membership, Plane plane) {
+  std::vector<OverrideRange> holders;
+  if (plane == kCommonPlane) {
+    holders.reserve(membership.ranges().size());
+    for (const OwnedRange& range : membership.ranges()) holders.push_back({range.end, range.owner});
+    return holders;
+  }
+  const Override& item = *membership.OverrideOn(plane);
+  return item.ranges.empty() ? HoldersOn(membership, membership.ParentOf(item)) : item.ranges;
 }
 
-void DiffPlane(const Membership& a, const Membership& b, Plane plane, const OverrideRule& rule,
-               ChangedRanges& changed) {
-  const Plane in_a = PlaneIn(a, plane, rule);
-  const Plane in_b = PlaneIn(b, plane, rule);
-  std::vector<HashRangeSet> after;
-  for (NodeIndex to = 0; to < b.nodes().size(); ++to) {
-    after.push_back(HashesOwnedOn(b, in_b, to));
-  }
-  for (NodeIndex from = 0; from < a.nodes().size(); ++from) {
-    const HashRangeSet before = HashesOwnedOn(a, in_a, from);
-    if (before.empty()) continue;
-    for (NodeIndex to = 0; to < b.nodes().size(); ++to) {
-      if (after[to].empty() || a.nodes()[from].id == b.nodes()[to].id) continue;
-      const std::vector<HashRange> moved =
-          before.Intersection(after[to]).CarriedTo(plane).Ranges();
-      if (moved.empty()) continue;
-      std::vector<HashRange>& ranges = changed[{from, to}];
-      ranges.insert(ranges.end(), moved.begin(), moved.end());
+void DiffHolders(const Membership& a, Plane plane_in_a, const Membership& b, Plane plane_in_b,
+                 Plane plane, ChangedRanges& changed) {
+  const std::vector<OverrideRange> as = HoldersOn(a, plane_in_a);
+  const std::vector<OverrideRange> bs = HoldersOn(b, plane_in_b);
+  size_t i = 0;
+  size_t j = 0;
+  HashPoint start = std::max(as.back().end, bs.back().end);
+  while (i < as.size() || j < bs.size()) {
+    const OverrideRange& from = as[i < as.size() ? i : 0];
+    const OverrideRange& to = bs[j < bs.size() ? j : 0];
+    const bool a_is_next = i < as.size() && (j == bs.size() || from.end < to.end);
+    const HashPoint end = a_is_next ? from.end : to.end;
+    if (a.nodes()[from.owner].id != b.nodes()[to.owner].id) {
+      changed[{from.owner, to.owner}].push_back({start, end, plane});
     }
+    if (i < as.size() && from.end == end) ++i;
+    if (j < bs.size() && to.end == end) ++j;
+    start = end;
   }
 }
 
@@ -569,8 +555,10 @@ void DiffPlane(const Membership& a, const Membership& b, Plane plane, const Over
 std::vector<RangeMove> Diff(const Membership& a, const Membership& b) {
   // Indices sort as ids do, so that the result is sorted by (from, to).
   ChangedRanges changed;
-  DiffCommonPlane(a, b, changed);
-  for (const auto& [plane, rule] : RulesOf(a, b)) DiffPlane(a, b, plane, rule, changed);
+  DiffHolders(a, kCommonPlane, b, kCommonPlane, kCommonPlane, changed);
+  for (const auto& [plane, rule] : RulesOf(a, b)) {
+    DiffHolders(a, PlaneIn(a, plane, rule), b, PlaneIn(b, plane, rule), plane, changed);
+  }
   std::vector<RangeMove> moves;
   for (const auto& [nodes, ranges] : changed) {
     moves.push_back({a.nodes()[nodes.first].id, b.nodes()[nodes.second].id, HashRangeSet(ranges)});

@@ -28,16 +28,25 @@ constexpr HashPoint BucketEnd(uint32_t bits, uint64_t bucket) {
 //              hash that agrees with an end in all the bits of the cell, take a slower, exact way.
 //
 // The `width` numbers of a range lie side by side in one cache line: a preference list costs what
-// its first entry costs. They take 16 bits each when all fit, else 32.
+// its first entry costs. They take 16 bits each when all fit, else 32; more than 16 of those take
+// two lines, side by side.
 class RoutingTable {
  public:
-  static constexpr uint32_t kMaxWidth = 16;
+  static constexpr uint32_t kMaxWidth = 32;
+  static constexpr size_t kLine = 64;  // bytes of a cache line
 
   // The numbers of one range. Valid as long as the table.
   class Row {
    public:
     uint32_t operator[](size_t rank) const {
       return narrow_ != nullptr ? narrow_[rank] : wide_[rank];
+    }
+
+    // The cache line that holds a number.
+    uintptr_t LineOf(size_t rank) const {
+      return (narrow_ != nullptr ? reinterpret_cast<uintptr_t>(narrow_ + rank)
+                                 : reinterpret_cast<uintptr_t>(wide_ + rank)) /
+             kLine;
     }
 
    private:
@@ -102,7 +111,6 @@ class RoutingTable {
   size_t MemoryBytes() const;
 
  private:
-  static constexpr size_t kLine = 64;
   static constexpr uint32_t kCellEnds = 7;
   static constexpr uint32_t kCrowded = uint32_t{1} << 31;
   // Fractions are unsigned, and the vector comparison of SSE2 is signed: they are stored with the
@@ -115,7 +123,7 @@ class RoutingTable {
     uint32_t first;                // index of its first end; kCrowded: they are in crowded_
   };
 
-  // A row must not lie across two lines, so the numbers begin where a line does.
+  // A row that fits in a line must not lie across two, so the numbers begin where a line does.
   template <typename T>
   struct LineAllocator {
     using value_type = T;

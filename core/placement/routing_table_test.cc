@@ -163,11 +163,25 @@ TEST(RoutingTableTest, RowsHoldTheNumbersOfTheirRange) {
   std::mt19937_64 random(10);
   std::set<HashPoint> ends;
   while (ends.size() < 3000) ends.insert(random());
-  for (const uint32_t width : {1u, 2u, 3u, 4u, 5u, 8u, 16u}) {
+  for (const uint32_t width : {1u, 2u, 3u, 4u, 5u, 8u, 16u, 17u, 32u}) {
     for (const uint32_t largest : {0u, 65535u, 65536u, UINT32_MAX}) {
       ExpectRows(Sorted(ends), width, largest);
       ExpectRows(BucketEnds(10), width, largest);
       ExpectRows({kTop >> 1}, width, largest);
+    }
+  }
+}
+
+TEST(RoutingTableTest, ARowOfUpToALineLiesInOneLine) {
+  for (uint32_t width = 2; width <= RoutingTable::kMaxWidth; ++width) {
+    for (const bool narrow : {true, false}) {
+      if (!narrow && width > 16) continue;
+      const std::vector<uint32_t> values(1024 * width, narrow ? 65535 : 65536);
+      const RoutingTable table = RoutingTable::Build(BucketEnds(10), values, width);
+      for (uint64_t bucket = 0; bucket < 1024; ++bucket) {
+        const RoutingTable::Row row = table.Values(bucket << 54);
+        ASSERT_EQ(row.LineOf(0), row.LineOf(width - 1)) << width << " at " << bucket;
+      }
     }
   }
 }

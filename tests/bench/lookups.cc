@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 #include <utility>
 
 #include "core/hashing/key_hash.h"
 #include "core/membership/membership.h"
 #include "core/placement/allocator.h"
+#include "core/placement/initial.h"
 #include "core/placement/routing_table.h"
+#include "tests/bench/cpu_time.h"
 #include "tests/bench/names.h"
 #include "tests/bench/peers.h"
 #include "warmring/router.h"
@@ -32,10 +33,11 @@ KeyspaceSpec RingSpec(uint32_t tokens_per_node) {
   return spec;
 }
 
-KeyspaceSpec DirectorySpec(uint32_t bits) {
+KeyspaceSpec DirectorySpec(uint32_t bits, uint32_t replicas = 1) {
   KeyspaceSpec spec;
   spec.id = "bench";
   spec.directory_bits = bits;
+  spec.replication = replicas;
   return spec;
 }
 
@@ -66,24 +68,35 @@ RoutingTable Compile(const std::vector<OwnedRange>& ranges, uint32_t replicas) {
   return RoutingTable::Build(EndsOf(ranges), OwnersOf(ranges, replicas), replicas);
 }
 
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  fmt::print(stderr, "placement_bench: {}\n", value.status().ToString());
+  std::abort();
+}
+
 Membership::Ptr MakeMembership(const KeyspaceSpec& spec, uint32_t nodes) {
   MembershipData data;
   data.version = Version(1);
   data.spec = spec;
   data.nodes = MakeNodes(nodes);
-  data.ranges = InitialRanges(spec, data.nodes, Epoch(1));
-  absl::StatusOr<Membership::Ptr> membership = Membership::Create(std::move(data));
-  if (!membership.ok()) {
-    fmt::print(stderr, "placement_bench: {}\n", membership.status().ToString());
-    std::abort();
-  }
-  return *std::move(membership);
+  InitialPlacement placement = Must(PlaceInitially(spec, data.nodes, Epoch(1)));
+  data.ranges = std::move(placement.ranges);
+  data.followers = std::move(placement.followers);
+  return Must(Membership::Create(std::move(data)));
 }
 
 uint32_t SumOfOwners(const RoutingTable& table, std::string_view key) {
   const RoutingTable::Row row = table.Values(HashKey(kHash, key));
   uint32_t sum = 0;
   for (uint32_t rank = 0; rank < kReplicas; ++rank) sum += row[rank];
+  return sum;
+}
+
+uint32_t SumOfHolders(const Membership& membership, std::string_view key) {
+  const Membership::Holders holders = membership.HoldersOf(HashKey(kHash, key));
+  uint32_t sum = holders.owner();
+  for (uint32_t rank = 0; rank + 1 < kReplicas; ++rank) sum += holders.follower(rank);
   return sum;
 }
 
@@ -108,8 +121,10 @@ struct Fleet {
         maglev(NodeNames(nodes)),
         envoy_maglev(NodeNames(nodes)),
         envoy_ring(NodeNames(nodes), kTokens),
-        membership(MakeMembership(DirectorySpec(16), nodes)) {
+        membership(MakeMembership(DirectorySpec(16), nodes)),
+        replicated(MakeMembership(DirectorySpec(16, kReplicas), nodes)) {
     router.Install(membership);
+    replica_router.Install(replicated);
     if (nodes <= Ketama::kMaxNodes) ketama = std::make_unique<Ketama>(nodes);
   }
 
@@ -126,7 +141,9 @@ struct Fleet {
   const EnvoyMaglev envoy_maglev;
   const EnvoyRing envoy_ring;
   const Membership::Ptr membership;
+  const Membership::Ptr replicated;
   Router router;
+  Router replica_router;
   std::unique_ptr<Ketama> ketama;
 };
 
@@ -151,6 +168,17 @@ void AddOurs(Stopwatch& watch, uint32_t nodes, const Fleet& fleet) {
     benchmark::DoNotOptimize(at);  // all of it
     return at->hash;
   });
+  watch.Add("Membership R=3", nodes, [membership = fleet.replicated.get()](std::string_view key) {
+    return SumOfHolders(*membership, key);
+  });
+  watch.Add("LocateReplicas R=3", nodes,
+            [router = &fleet.replica_router,
+             followers = std::make_shared<Followers>()](std::string_view key) {
+              std::optional<Location> at = router->LocateReplicas(key, *followers);
+              benchmark::DoNotOptimize(at);
+              benchmark::DoNotOptimize(*followers);
+              return at->hash + followers->size();
+            });
 }
 
 void AddPeers(Stopwatch& watch, uint32_t nodes, const Fleet& fleet) {
@@ -238,20 +266,15 @@ std::vector<Timing> TimeLookups(const Stopwatch::Options& options) {
 }
 
 TableCost MeasureTable(uint32_t nodes, uint32_t tokens_per_node) {
-  const auto now = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  };
   const std::vector<Node> members = MakeNodes(nodes);
   std::vector<TableCost> costs;
   for (int repetition = 0; repetition < 3; ++repetition) {
-    const double begin = now();
+    const double begin = CpuSeconds();
     const std::vector<OwnedRange> ranges =
         InitialRanges(RingSpec(tokens_per_node), members, Epoch(1));
-    const double placed = now();
+    const double placed = CpuSeconds();
     const RoutingTable table = Compile(ranges, 1);
-    const double compiled = now();
+    const double compiled = CpuSeconds();
     costs.push_back(
         {nodes, tokens_per_node, placed - begin, compiled - placed,
          static_cast<double>(table.MemoryBytes()) / static_cast<double>(ranges.size())});

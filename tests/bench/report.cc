@@ -53,6 +53,9 @@ Json Headline(const Results& results) {
   Put(headline, "locate_vs_hash", Ratio(TimeOf(results, "Locate", 100), hash), not_run);
   Put(headline, "directory_ns_n100", TimeOf(results, "directory P=16", 100), not_run);
   Put(headline, "directory_r3_ns_n100", TimeOf(results, "directory P=16 R=3", 100), not_run);
+  Put(headline, "membership_r3_ns_n100", TimeOf(results, "Membership R=3", 100), not_run);
+  Put(headline, "locate_replicas_r3_vs_hash",
+      Ratio(TimeOf(results, "LocateReplicas R=3", 100), hash), not_run);
   Put(headline, "directory_latency_vs_floor_n100",
       Ratio(TimeOf(results, "directory P=16", 100, Mode::kDependent),
             TimeOf(results, "hash and one load", 0, Mode::kDependent)),
@@ -97,6 +100,7 @@ constexpr Bar kBars[] = {
     {"directory_ns_n100", false, 6},
     {"directory_latency_vs_floor_n100", false, 1.6},
     {"directory_r3_ns_n100", false, 10},
+    {"membership_r3_ns_n100", false, 10},
     {"directory_scaling_2_threads", true, 1.8},
     {"locate_scaling_2_threads", true, 1.8},
     {"balance_max_mean_n100_p16", false, 1.002},

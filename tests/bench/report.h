@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/bench/balance.h"
+#include "tests/bench/deltas.h"
 #include "tests/bench/lookups.h"
 
 namespace warmring::bench {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,31 @@ struct Location {
   std::string EpochWord() const;
 };
 
+// A node that has a copy of a key's range beside the owner's. The views stay valid as long as the
+// router.
+struct Follower {
+  std::string_view node;
+  std::string_view address;
+};
+
+// The followers of one key, the preferred first; empty without replication. A place for
+// LocateReplicas to fill: made once and used again, it costs nothing per key. Not thread-safe.
+class Followers {
+ public:
+  static constexpr size_t kCapacity = KeyspaceSpec::kMaxReplication - 1;
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const Follower& operator[](size_t rank) const { return items_[rank]; }
+  const Follower* begin() const { return items_.data(); }
+  const Follower* end() const { return items_.data() + size_; }
+
+ private:
+  friend class Router;
+  size_t size_ = 0;
+  std::array<Follower, kCapacity> items_;
+};
+
 // Keys to owners, by the newest membership that this process has.
 //
 // Thread-safe. Locate is wait-free once a thread has seen the present version: it reads one atomic,
@@ -47,6 +73,11 @@ class Router {
 
   // Nothing before the first membership has come.
   std::optional<Location> Locate(std::string_view key) const;
+
+  // Everybody who has a copy of `key`, of one version: the owner as Locate says it, and `followers`
+  // filled with the others. Reads may go to any of them, the owner first; a follower may be behind
+  // the owner. Writes and deletes go to the owner only. Waits for nothing, as Locate.
+  std::optional<Location> LocateReplicas(std::string_view key, Followers& followers) const;
 
   // 0 before the first membership.
   Version version() const;
