@@ -51,11 +51,11 @@ MachineWorld::MachineWorld(Membership::Ptr base, MigrationPlan plan, uint64_t se
     owners_.emplace(node.id,
                     Owner(node.id, OwnerView(History(), head_->spec().id, node.id, incarnation)));
   }
-  for (size_t i = 0; i < kPoints; ++i) points_.push_back(Spread(i + 1));
+  for (size_t i = 0; i < kPoints; ++i) AddKey(Spread(i + 1));
   // So that whatever moves is looked at: a point of each of its ranges, the first ones.
   for (const RangeMove& move : MovesOfWaves(*preview, 0, preview->waves)) {
     for (const HashRange& range : move.ranges.Ranges()) {
-      if (points_.size() < 2 * kPoints) points_.push_back(range.end);
+      if (keys_.size() < 2 * kPoints) AddKey(range.end);
     }
   }
   for (auto& [id, owner] : owners_) {
@@ -65,6 +65,20 @@ MachineWorld::MachineWorld(Membership::Ptr base, MigrationPlan plan, uint64_t se
   WriteEverywhere();
   machine_.emplace(record_);
   Deliver(Started());
+}
+
+void MachineWorld::AddKey(HashPoint hash) {
+  const size_t i = keys_.size();
+  keys_.push_back({fmt::format("{}-{}", i % 2 == 0 ? "key" : "tenant", i), hash});
+}
+
+KeyPoint MachineWorld::PointIn(const Membership& map, size_t i) const {
+  return {keys_[i].hash, map.PointOf(keys_[i].name).plane};
+}
+
+KeyPoint MachineWorld::PointAt(const Owner& owner, size_t i) const {
+  const Membership::Ptr& map = owner.view.membership();
+  return map == nullptr ? KeyPoint(keys_[i].hash) : PointIn(*map, i);
 }
 
 uint64_t MachineWorld::Random(uint64_t below) {
@@ -302,13 +316,13 @@ void MachineWorld::InstallHead(Owner& owner) {
   if (before != nullptr && before->version() == head_->version()) return;
   const absl::Status installed = owner.view.Install(head_);
   if (!installed.ok()) return Fault("install: " + std::string(installed.message()));
-  for (size_t i = 0; i < points_.size(); ++i) {
+  for (size_t i = 0; i < keys_.size(); ++i) {
     const bool owned_before =
-        before != nullptr && before->nodes()[before->RangeOf(points_[i]).owner].id == owner.id;
-    if (owner.view.Owns(points_[i]) && !owned_before && before != nullptr) {
+        before != nullptr && before->nodes()[before->RangeOf(PointIn(*before, i)).owner].id == owner.id;
+    if (owner.view.Owns(PointAt(owner, i)) && !owned_before && before != nullptr) {
       owner.dirty_complete = true;
     }
-    if (!owner.view.IsEntitled(points_[i])) {
+    if (!owner.view.IsEntitled(PointAt(owner, i))) {
       owner.values.erase(i);
       owner.dirty.erase(i);
     }
@@ -355,10 +369,14 @@ void MachineWorld::ReactTo(Owner& owner, const Task& task) {
       Report(owner, task, VerifyReport{verify->sample, 0, true});
     }
   } else if (const auto* fence = std::get_if<FenceTask>(&task.body)) {
-    owner.view.Fence(fence->ranges, fence->floor);
-    Report(owner, task,
-           FenceAck{fence->floor, owner.view.incarnation().ToString(), owner.position,
-                    owner.dirty_complete});
+    if (!owner.view.CheckPlanes(fence->ranges).ok()) return;
+    if (owner.fence != *fence) {
+      owner.view.Fence(fence->ranges, fence->floor);
+      owner.fence = *fence;
+      owner.ack = {fence->floor, owner.view.incarnation().ToString(), owner.position,
+                   owner.dirty_complete};
+    }
+    Report(owner, task, owner.ack);
   } else if (const auto* prepare = std::get_if<PrepareTask>(&task.body)) {
     Prepare(owner, task, *prepare);
   }
@@ -370,10 +388,10 @@ void MachineWorld::Warm(Owner& owner, const Task& task, const WarmTask& warm) {
     owner.nonce = task.nonce;
     owner.copied = false;
     owner.dropped.clear();
-    for (size_t i = 0; i < points_.size(); ++i) {
+    for (size_t i = 0; i < keys_.size(); ++i) {
       for (const TransferSource& source : warm.sources) {
-        if (!source.ranges.Contains(points_[i])) continue;
-        if (owner.view.Owns(points_[i])) Fault(owner.id + " purges what it owns");
+        if (!source.ranges.Contains(PointAt(owner, i))) continue;
+        if (owner.view.Owns(PointAt(owner, i))) Fault(owner.id + " purges what it owns");
         owner.values.erase(i);
       }
     }
@@ -408,12 +426,12 @@ void MachineWorld::Prepare(Owner& owner, const Task& task, const PrepareTask& pr
         for (size_t i : from.dirty) {
           const auto value = from.values.find(i);
           if (value == from.values.end()) continue;
-          if (donor.source.ranges.Contains(points_[i])) owner.values[i] = value->second;
+          if (donor.source.ranges.Contains(PointAt(owner, i))) owner.values[i] = value->second;
         }
         break;
       case PrepareTask::Mode::kPurge:
-        for (size_t i = 0; i < points_.size(); ++i) {
-          if (!donor.source.ranges.Contains(points_[i])) continue;
+        for (size_t i = 0; i < keys_.size(); ++i) {
+          if (!donor.source.ranges.Contains(PointAt(owner, i))) continue;
           owner.values.erase(i);
           owner.dropped.insert(i);
         }
@@ -426,8 +444,8 @@ void MachineWorld::Prepare(Owner& owner, const Task& task, const PrepareTask& pr
 bool MachineWorld::CopyFrom(Owner& to, const TransferSource& source) {
   const Owner& from = owners_.at(source.donor);
   if (!from.up) return false;
-  for (size_t i = 0; i < points_.size(); ++i) {
-    if (!source.ranges.Contains(points_[i]) || to.view.Owns(points_[i])) continue;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    if (!source.ranges.Contains(PointAt(to, i)) || to.view.Owns(PointAt(to, i))) continue;
     if (to.dropped.count(i) > 0) Fault(to.id + " copies what it had to drop");
     const auto value = from.values.find(i);
     if (value == from.values.end()) {
@@ -448,12 +466,12 @@ void MachineWorld::Report(const Owner& owner, const Task& task, Body body) {
 
 // Every owner that admits a write of a point takes one. Two would break the first promise.
 void MachineWorld::WriteEverywhere() {
-  for (size_t i = 0; i < points_.size(); ++i) {
+  for (size_t i = 0; i < keys_.size(); ++i) {
     NodeId writer;
     for (auto& [id, owner] : owners_) {
-      if (!owner.up || !owner.view.AdmitPlain(points_[i], now_).ok()) continue;
+      if (!owner.up || !owner.view.AdmitPlain(PointAt(owner, i), now_).ok()) continue;
       if (!writer.empty()) {
-        Fault(fmt::format("{} and {} both accept a write of {:016x}", writer, id, points_[i]));
+        Fault(fmt::format("{} and {} both accept a write of {:016x}", writer, id, keys_[i].hash));
       }
       writer = id;
       owner.values[i] = latest_[i] = ++next_value_;
@@ -470,17 +488,17 @@ void MachineWorld::WriteEverywhere() {
 
 // The owner under the present epoch holds the last acknowledged value or none.
 void MachineWorld::CheckReads() {
-  for (size_t i = 0; i < points_.size(); ++i) {
-    const OwnedRange& range = head_->RangeOf(points_[i]);
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const OwnedRange range = head_->RangeOf(PointIn(*head_, i));
     const Owner& owner = owners_.at(head_->nodes()[range.owner].id);
     // What a checked read asks: mine, and under the epoch that the client knows.
     const Membership::Ptr& map = owner.view.membership();
-    if (!owner.up || map == nullptr || !owner.view.Owns(points_[i])) continue;
-    if (map->RangeOf(points_[i]).epoch != range.epoch) continue;
+    if (!owner.up || map == nullptr || !owner.view.Owns(PointAt(owner, i))) continue;
+    if (map->RangeOf(PointIn(*map, i)).epoch != range.epoch) continue;
     const auto value = owner.values.find(i);
     if (value != owner.values.end() && value->second != latest_[i]) {
       Fault(fmt::format("{} serves value {} of {:016x}, and {} was acknowledged", owner.id,
-                        value->second, points_[i], latest_[i]));
+                        value->second, keys_[i].hash, latest_[i]));
     }
   }
 }

@@ -102,11 +102,17 @@ class MachineWorld {
     bool copied = false;
     uint64_t position = 0;  // of the change log
     bool dirty_complete = false;
+    std::optional<FenceTask> fence;  // the last one, and its answer: where the log stood then
+    FenceAck ack;
     std::set<size_t> dropped;           // points purged in a hand-over: nothing may fill them
     std::set<size_t> dirty;             // points written since activation
     std::map<size_t, uint64_t> values;  // by point
   };
 
+  void AddKey(HashPoint hash);
+  // Where key `i` is by a map, and by the map of an owner.
+  KeyPoint PointIn(const Membership& map, size_t i) const;
+  KeyPoint PointAt(const Owner& owner, size_t i) const;
   uint64_t Random(uint64_t below);
   bool Chance(uint32_t per_mille) { return Random(1000) < per_mille; }
   MachineView View();
@@ -134,7 +140,12 @@ class MachineWorld {
   Epoch next_epoch_;
   MigrationRecord record_;
   uint64_t random_;
-  std::vector<HashPoint> points_;
+  // Every other one begins with "tenant-", for overrides.
+  struct Key {
+    std::string name;
+    HashPoint hash = 0;  // in place of that of its name, so that all that moves can be looked at
+  };
+  std::vector<Key> keys_;
   std::map<size_t, uint64_t> latest_;  // acknowledged value of each point
   uint64_t next_value_ = 0;
   std::map<NodeId, Owner> owners_;

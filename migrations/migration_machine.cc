@@ -677,7 +677,9 @@ MigrationProgress MigrationMachine::Progress() const {
     double whole = 0;
     for (const RangeMove& move : moves) whole += move.ranges.Share();
     for (const RangeMove& move : moves) {
-      const double part = move.ranges.Share() / whole;
+      // Of the planes of overrides it is not known which part of the keys is where.
+      const double part =
+          whole > 0 ? move.ranges.Share() / whole : 1.0 / static_cast<double>(moves.size());
       progress.transfers.push_back(
           {move.from, recipient, static_cast<uint64_t>(static_cast<double>(warm.keys) * part),
            static_cast<uint64_t>(static_cast<double>(warm.bytes) * part), warm.caught_up});

@@ -23,16 +23,50 @@ absl::Status CheckLength(std::string_view field, const std::string& text, size_t
                                                 Printable(text, 40), text.size(), max_bytes));
 }
 
-const NodeId& NodeOf(const Change& change) {
-  const auto* add = std::get_if<AddNode>(&change);
-  return add != nullptr ? add->node.id : std::get<RemoveNode>(change).node;
+// What a change is about: a node, or the rule of an override.
+std::string SubjectOf(const Change& change) {
+  if (const auto* add = std::get_if<AddNode>(&change)) {
+    return fmt::format("node '{}'", add->node.id);
+  }
+  if (const auto* remove = std::get_if<RemoveNode>(&change)) {
+    return fmt::format("node '{}'", remove->node);
+  }
+  if (const auto* set = std::get_if<SetOverride>(&change)) return set->rule.ToString();
+  return std::get<RemoveOverride>(change).rule.ToString();
+}
+
+absl::Status CheckSetOverride(const std::string& field, const SetOverride& set) {
+  RETURN_IF_ERROR(ValidateOverrideRule(field + ".rule", set.rule));
+  if (set.nodes.empty() || set.nodes.size() > SetOverride::kMaxNodes) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}.nodes: {} nodes: name 1 to {}", field, set.nodes.size(), SetOverride::kMaxNodes));
+  }
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < set.nodes.size(); ++i) {
+    RETURN_IF_ERROR(ValidateId(fmt::format("{}.nodes[{}]", field, i), set.nodes[i]));
+    if (seen.insert(set.nodes[i]).second) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{}.nodes[{}]: '{}' is named twice", field, i, set.nodes[i]));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckChange(const std::string& field, const Change& change) {
   if (const auto* add = std::get_if<AddNode>(&change)) {
     return ValidateNode(field + ".add.node", add->node);
   }
+  if (const auto* set = std::get_if<SetOverride>(&change)) {
+    return CheckSetOverride(field + ".set_override", *set);
+  }
+  if (const auto* remove = std::get_if<RemoveOverride>(&change)) {
+    return ValidateOverrideRule(field + ".remove_override.rule", remove->rule);
+  }
   return ValidateId(field + ".remove.node", std::get<RemoveNode>(change).node);
+}
+
+bool IsOverride(const Change& change) {
+  return std::holds_alternative<SetOverride>(change) ||
+         std::holds_alternative<RemoveOverride>(change);
 }
 
 absl::Status CheckChanges(const std::vector<Change>& changes) {
@@ -44,14 +78,18 @@ absl::Status CheckChanges(const std::vector<Change>& changes) {
         fmt::format("changes: {} changes are over the limit of {}: split the plan", changes.size(),
                     kMaxChanges));
   }
-  std::set<std::string_view> seen;
+  std::set<std::string> seen;
   for (size_t i = 0; i < changes.size(); ++i) {
     const std::string field = fmt::format("changes[{}]", i);
     RETURN_IF_ERROR(CheckChange(field, changes[i]));
-    if (!seen.insert(NodeOf(changes[i])).second) {
+    if (!seen.insert(SubjectOf(changes[i])).second) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: node '{}' is named by an earlier change too: name each node once", field,
-                      NodeOf(changes[i])));
+          fmt::format("{}: {} is named by an earlier change too: name each once", field,
+                      SubjectOf(changes[i])));
+    }
+    if (IsOverride(changes[i]) != IsOverride(changes[0])) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: overrides change in a plan of their own: submit two plans", field));
     }
   }
   return absl::OkStatus();

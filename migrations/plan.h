@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "core/base/ids.h"
 #include "core/membership/node.h"
+#include "core/membership/override.h"
 
 namespace warmring {
 
@@ -22,7 +23,23 @@ struct RemoveNode {
   NodeId node;
   friend bool operator==(const RemoveNode&, const RemoveNode&) = default;
 };
-using Change = std::variant<AddNode, RemoveNode>;
+// The changes below are about overrides (core/membership/override.h), and stand in plans of their own.
+
+// Gives the keys of a rule to these nodes, each an equal part of their hashes: a new override, or
+// other nodes for one that is there. To one node: the keys are on their own; to several: they are
+// spread over these and no others.
+struct SetOverride {
+  static constexpr size_t kMaxNodes = Override::kMaxRanges;
+  OverrideRule rule;
+  std::vector<NodeId> nodes;  // members; each once
+  friend bool operator==(const SetOverride&, const SetOverride&) = default;
+};
+// Gives the keys of a rule back to whom they belong to without it.
+struct RemoveOverride {
+  OverrideRule rule;
+  friend bool operator==(const RemoveOverride&, const RemoveOverride&) = default;
+};
+using Change = std::variant<AddNode, RemoveNode, SetOverride, RemoveOverride>;
 
 // How a donor that does not acknowledge a fence may be passed over.
 enum class FencePolicy : uint8_t { kAckOnly = 1, kAckOrLease = 2 };

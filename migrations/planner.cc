@@ -103,6 +103,20 @@ absl::Status CheckTogether(const KeyspaceSpec& spec, const std::vector<Node>& af
   return absl::OkStatus();
 }
 
+absl::Status CheckOwnsNoOverride(const Membership& membership, const std::string& field,
+                                 const NodeId& id) {
+  for (const Override& item : membership.overrides()) {
+    for (const OverrideRange& range : item.ranges) {
+      if (membership.nodes()[range.owner].id != id) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}: '{}' has the keys of the override for {}: give them to other nodes or "
+                      "remove the override first",
+                      field, id, item.rule.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Changes> CollectChanges(const Membership& membership, const MigrationPlan& plan) {
   Changes changes;
   for (size_t i = 0; i < plan.changes.size(); ++i) {
@@ -117,6 +131,7 @@ absl::StatusOr<Changes> CollectChanges(const Membership& membership, const Migra
           fmt::format("changes[{}].remove.node: '{}' is not a node of keyspace '{}'", i, id,
                       membership.spec().id));
     }
+    RETURN_IF_ERROR(CheckOwnsNoOverride(membership, fmt::format("changes[{}].remove.node", i), id));
     changes.removed.push_back(id);
   }
   const auto by_id = [](const Node& a, const Node& b) { return a.id < b.id; };
@@ -228,7 +243,8 @@ std::vector<PlannedMove> CutIntoWaves(const Membership& prepared,
   std::vector<PlannedMove> moves;
   for (const auto& [key, ranges] : cut) {
     const Move& move = prepared.moves()[static_cast<size_t>(key.second)];
-    moves.push_back({key.first, move.from, move.to, HashRangeSet(ranges)});
+    moves.push_back(
+        {key.first, move.from, move.to, WithKeysAsHashed(prepared, HashRangeSet(ranges))});
   }
   return moves;
 }
@@ -351,10 +367,37 @@ std::vector<std::string> WarningsOf(const Changes& changes, const MigrationPlan&
 
 }  // namespace
 
+namespace {
+
+// A plan about overrides moves nothing of the common plane: every figure of balance stays.
+absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const MigrationPlan& plan,
+                                         const std::map<NodeId, NodeFact>& facts) {
+  ASSIGN_OR_RETURN(OverridePlan overrides, PlanOverrides(membership, plan));
+  RETURN_IF_ERROR(CheckRdbVersions(overrides.moves, facts));
+  Changes changes;
+  changes.after = membership.nodes();
+  Preview preview;
+  preview.keyspace = membership.spec().id;
+  preview.base_version = membership.version();
+  preview.waves = 1;
+  for (const RangeMove& move : overrides.moves) {
+    preview.moves.push_back({0, move.from, move.to, move.ranges});
+  }
+  preview.overrides = std::move(overrides.changes);
+  FillFigures(membership, changes, {}, facts, preview);
+  preview.warnings = WarningsOf(changes, plan, overrides.moves, facts);
+  preview.warnings.push_back(
+      "how many keys the rules match is known when their donors have looked through all they hold");
+  return preview;
+}
+
+}  // namespace
+
 absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
                              const std::map<NodeId, NodeFact>& facts) {
   RETURN_IF_ERROR(ValidatePlan(plan));
   RETURN_IF_ERROR(CheckBase(membership, plan));
+  if (IsAboutOverrides(plan)) return PreviewOverrides(membership, plan, facts);
   ASSIGN_OR_RETURN(const Changes changes, CollectChanges(membership, plan));
   const Reallocation reallocation = Reallocate(membership, changes.added, changes.removed);
   if (reallocation.moves.empty()) {

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "core/membership/membership.h"
 #include "core/membership/update.h"
+#include "migrations/override_change.h"
 #include "migrations/plan.h"
 
 namespace warmring {
@@ -57,6 +58,7 @@ struct Preview {
   std::vector<NodeShare> shares;  // by node id
   uint64_t keys_moved = 0;        // estimates; 0 = unknown
   uint64_t bytes_moved = 0;
+  std::vector<OverrideChange> overrides;  // sorted by plane; all in wave 0
   std::vector<std::string> warnings;
 };
 
@@ -64,7 +66,8 @@ struct Preview {
 // preview, and the conductor executes the preview it was given, so what an operator saw is what
 // happens. Errors:
 //   InvalidArgument      the plan is malformed, names an unknown or duplicate node, removes the
-//                        last node, or changes nothing
+//                        last node or one that an override gives keys to, mixes overrides with
+//                        other changes, or changes nothing
 //   FailedPrecondition   replication > 1; RDB versions of donor and recipient do not fit
 //   Aborted              base_version is not current, or moves are already under way
 absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,

@@ -63,7 +63,8 @@ std::vector<NodeId> AddedIds(const Preview& preview) {
 std::vector<Assignment> KeepWithDonors(const MigrationRecord& record, Epoch epoch) {
   std::vector<Assignment> assignments;
   for (const auto& [donor, ranges] : RangesByDonor(HandoverMoves(record))) {
-    assignments.push_back({ranges, donor, epoch});
+    const HashRangeSet common = ranges.On(kCommonPlane);
+    if (!common.empty()) assignments.push_back({common, donor, epoch});
   }
   return assignments;
 }
@@ -71,9 +72,35 @@ std::vector<Assignment> KeepWithDonors(const MigrationRecord& record, Epoch epoc
 std::vector<Assignment> GiveToRecipients(const MigrationRecord& record) {
   std::vector<Assignment> assignments;
   for (const RangeMove& move : HandoverMoves(record)) {
-    assignments.push_back({move.ranges, move.to, record.wave_epoch});
+    const HashRangeSet common = move.ranges.On(kCommonPlane);
+    if (!common.empty()) assignments.push_back({common, move.to, record.wave_epoch});
   }
   return assignments;
+}
+
+// The planes of overrides are handed over as a whole: what is put says who has all of it.
+std::vector<PutOverride> OverridesBefore(const Preview& preview, Epoch epoch) {
+  std::vector<PutOverride> puts;
+  for (const OverrideChange& change : preview.overrides) {
+    puts.push_back(OverrideBefore(change, epoch));
+  }
+  return puts;
+}
+
+std::vector<PutOverride> OverridesAfter(const Preview& preview, Epoch epoch) {
+  std::vector<PutOverride> puts;
+  for (const OverrideChange& change : preview.overrides) {
+    puts.push_back(OverrideAfter(change, epoch));
+  }
+  return puts;
+}
+
+std::vector<Plane> NewPlanes(const Preview& preview) {
+  std::vector<Plane> planes;
+  for (const OverrideChange& change : preview.overrides) {
+    if (change.is_new) planes.push_back(change.plane);
+  }
+  return planes;
 }
 
 void ReserveEpoch(const MachineView& view, PersistCommand& command) {
@@ -85,6 +112,9 @@ Update PrepareUpdate(const MigrationRecord& record) {
   Update update;
   update.put_nodes = record.preview.nodes_added;
   update.split_at = record.preview.splits;
+  for (const OverrideChange& change : record.preview.overrides) {
+    if (change.is_new) update.put_overrides.push_back({change.plane, change.rule, {}, Epoch()});
+  }
   update.put_moves = PendingMoves(record, 0, record.preview.waves, MovePhase::kWarming);
   return update;
 }
@@ -92,21 +122,41 @@ Update PrepareUpdate(const MigrationRecord& record) {
 Update CommitUpdate(const MigrationRecord& record) {
   Update update;
   update.assignments = GiveToRecipients(record);
+  update.put_overrides = OverridesAfter(record.preview, record.wave_epoch);
   update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
   return update;
 }
 
-Update ReleaseUpdate(const MigrationRecord& record) {
+// Overrides that are over, this migration's and earlier ones', can be removed once no owner can
+// have missed them: see core/membership/override.h.
+std::vector<Plane> EndedOverrides(const MachineView& view) {
+  for (const Node& node : view.head->nodes()) {
+    const auto session = view.sessions.find(node.id);
+    const bool knows = session != view.sessions.end() && session->second.connected &&
+                       session->second.applied_version >= view.head->version();
+    if (!knows) return {};
+  }
+  std::vector<Plane> ended;
+  for (const Override& item : view.head->overrides()) {
+    if (item.IsAsHashed()) ended.push_back(item.plane);
+  }
+  return ended;
+}
+
+Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
   Update update;
   update.remove_moves = {record.id};
+  update.remove_overrides = EndedOverrides(view);
   update.remove_nodes = record.preview.nodes_removed;
   return update;
 }
 
 // Nothing of the migration is left. (Boundaries that it inserted stay: they change no owner.)
-Update WithdrawUpdate(const MigrationRecord& record, std::vector<Assignment> assignments) {
+Update WithdrawUpdate(const MigrationRecord& record, std::vector<Assignment> assignments,
+                      std::vector<PutOverride> overrides) {
   Update update;
   update.assignments = std::move(assignments);
+  update.put_overrides = std::move(overrides);
   update.remove_moves = {record.id};
   update.remove_nodes = AddedIds(record.preview);
   return update;
@@ -116,6 +166,7 @@ Update WithdrawUpdate(const MigrationRecord& record, std::vector<Assignment> ass
 Update KeepCommittedUpdate(const MigrationRecord& record, Epoch epoch) {
   Update update;
   update.assignments = KeepWithDonors(record, epoch);
+  update.put_overrides = OverridesAfter(record.preview, epoch);
   if (record.waves_committed < record.preview.waves) {
     update.remove_moves = {record.id};
     update.put_moves = PendingMoves(record, 0, record.waves_committed, MovePhase::kGrace);
@@ -135,7 +186,9 @@ void FillCommit(const MigrationRecord& record, PersistCommand& command) {
 }
 
 void FillAbort(const MigrationRecord& record, PersistCommand& command) {
-  if (record.prepared_version != Version()) command.update = WithdrawUpdate(record, {});
+  if (record.prepared_version == Version()) return;
+  command.update = WithdrawUpdate(record, {}, {});
+  command.update->remove_overrides = NewPlanes(record.preview);
 }
 
 void FillAbandonUndo(const MigrationRecord& record, const MachineView& view,
@@ -173,7 +226,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       FillCommit(record, command);
       return;
     case Step::kRelease:
-      command.update = ReleaseUpdate(record);
+      command.update = ReleaseUpdate(record, view);
       next.failure.clear();  // of an undo that was given up
       return;
     case Step::kAbort:
@@ -182,7 +235,10 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       return;
     case Step::kAbortFencing:
       ReserveEpoch(view, command);
-      command.update = WithdrawUpdate(record, KeepWithDonors(record, next.wave_epoch));
+      command.update = WithdrawUpdate(record, KeepWithDonors(record, next.wave_epoch),
+                                      OverridesBefore(record.preview, next.wave_epoch));
+      // Nobody but its donors ever had a key of it.
+      command.update->remove_overrides = NewPlanes(record.preview);
       next.failure = note;
       return;
     case Step::kRetreat:
@@ -197,7 +253,8 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.nonce = view.fresh_nonce;
       return;
     case Step::kCommitUndo:
-      command.update = WithdrawUpdate(record, GiveToRecipients(record));
+      command.update = WithdrawUpdate(record, GiveToRecipients(record),
+                                      OverridesBefore(record.preview, record.wave_epoch));
       return;
     case Step::kAbandonUndo:
       FillAbandonUndo(record, view, command);

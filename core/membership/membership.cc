@@ -409,7 +409,7 @@ HashRangeSet Membership::OwnedOn(Plane plane, NodeIndex node) const {
     return HashRangeSet(owned);
   }
   const Override& item = *OverrideOn(plane);
-  if (item.ranges.empty()) return OwnedOn(ParentOf(item), node).CarriedTo(plane);
+  if (item.IsAsHashed()) return OwnedOn(ParentOf(item), node).CarriedTo(plane);
   HashPoint start = item.ranges.back().end;
   for (const OverrideRange& range : item.ranges) {
     if (range.owner == node) owned.push_back({start, range.end, plane});
@@ -427,8 +427,9 @@ HashRangeSet Membership::HeldUpTo(Plane plane, Epoch epoch) const {
     return HashRangeSet(held);
   }
   const Override& item = *OverrideOn(plane);
-  if (item.epoch == Epoch()) return HeldUpTo(ParentOf(item), epoch).CarriedTo(plane);
-  return item.epoch <= epoch ? HashRangeSet::Whole(plane) : HashRangeSet();
+  if (item.epoch > epoch) return {};
+  if (!item.IsAsHashed()) return HashRangeSet::Whole(plane);
+  return HeldUpTo(ParentOf(item), epoch).CarriedTo(plane);
 }
 
 Epoch Membership::HighestEpoch() const {
@@ -468,8 +469,8 @@ OwnedRange Membership::OverriddenRangeOf(KeyPoint point) const {
   while (point.plane != kCommonPlane) {
     const Override* const item = OverrideOn(point.plane);
     if (item == nullptr) break;
-    if (epoch == Epoch()) epoch = item->epoch;
-    if (!item->ranges.empty()) {
+    epoch = std::max(epoch, item->epoch);
+    if (!item->IsAsHashed()) {
       auto range = std::lower_bound(item->ranges.begin(), item->ranges.end(), point.hash,
                                     [](const OverrideRange& r, HashPoint h) { return r.end < h; });
       if (range == item->ranges.end()) range = item->ranges.begin();
@@ -478,7 +479,7 @@ OwnedRange Membership::OverriddenRangeOf(KeyPoint point) const {
     point.plane = ParentOf(*item);
   }
   OwnedRange range = data_.ranges[table_.Find(point.hash)];
-  if (epoch != Epoch()) range.epoch = epoch;
+  range.epoch = std::max(range.epoch, epoch);
   return range;
 }
 

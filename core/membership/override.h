@@ -19,7 +19,10 @@
 // same hash, on a plane of their own. What holds for ranges holds there: they are owned under an
 // epoch, fenced, copied and handed over. A new rule moves nothing: its plane begins with "as hashed",
 // that is every point belongs to whom it would belong to without the rule, and is moved from there
-// by a migration. A rule ends the same way: moved back to "as hashed", then removed.
+// by a migration. A rule ends the same way: moved back to "as hashed", under a new epoch; it stays
+// in that form until every owner knows of it, and is then removed. (Removed at once, its keys would
+// have the epoch again that they had before the rule, by which an owner that has missed all of it
+// would serve what it remembers of them.)
 
 namespace warmring {
 
@@ -58,8 +61,11 @@ struct Override {
   OverrideRule rule;
   // Sorted by end, cover the plane (the first wraps), neighbours differ in owner. Empty: as hashed.
   std::vector<OverrideRange> ranges;
-  // Of the whole plane. 0, with no ranges: that of the range which each point is in without the rule.
+  // Of the whole plane. As hashed: at least this, and the epoch of the range that each point is in
+  // without the rule if that is higher.
   Epoch epoch;
+
+  bool IsAsHashed() const { return ranges.empty(); }
   friend bool operator==(const Override&, const Override&) = default;
 };
 

@@ -332,7 +332,7 @@ absl::Status RemoveOverrides(const std::vector<Plane>& planes, MembershipData& d
       return absl::InvalidArgumentError(
           fmt::format("remove_overrides: no override has plane {}", plane));
     }
-    if (!at->ranges.empty()) {
+    if (!at->IsAsHashed()) {
       return absl::InvalidArgumentError(
           fmt::format("remove_overrides: {} still has nodes of its own: move it back first",
                       at->rule.ToString()));
@@ -526,7 +526,7 @@ std::vector<OverrideRange> HoldersOn(const Membership& membership, Plane plane) 
     return holders;
   }
   const Override& item = *membership.OverrideOn(plane);
-  return item.ranges.empty() ? HoldersOn(membership, membership.ParentOf(item)) : item.ranges;
+  return item.IsAsHashed() ? HoldersOn(membership, membership.ParentOf(item)) : item.ranges;
 }
 
 void DiffHolders(const Membership& a, Plane plane_in_a, const Membership& b, Plane plane_in_b,

@@ -67,11 +67,25 @@ absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Chang
     case v1::Change::kRemove:
       RETURN_IF_ERROR(ValidateId(field + ".remove.node", proto.remove().node()));
       return Change(RemoveNode{proto.remove().node()});
+    case v1::Change::kSetOverride: {
+      SetOverride set;
+      ASSIGN_OR_RETURN(set.rule, OverrideRuleFromProto(field + ".set_override.rule",
+                                                       proto.set_override().rule()));
+      set.nodes.assign(proto.set_override().nodes().begin(), proto.set_override().nodes().end());
+      return Change(std::move(set));
+    }
+    case v1::Change::kRemoveOverride: {
+      RemoveOverride unset;
+      ASSIGN_OR_RETURN(unset.rule, OverrideRuleFromProto(field + ".remove_override.rule",
+                                                         proto.remove_override().rule()));
+      return Change(std::move(unset));
+    }
     case v1::Change::CHANGE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{}: it is empty or of an unknown kind: use add or remove", field));
+  return absl::InvalidArgumentError(fmt::format(
+      "{}: it is empty or of an unknown kind: use add, remove, set_override or remove_override",
+      field));
 }
 
 v1::FencePolicy ToProto(FencePolicy policy) {
@@ -162,10 +176,16 @@ v1::MigrationPlan ToProto(const MigrationPlan& plan) {
   proto.set_reason(plan.reason);
   proto.set_base_version(plan.base_version.value);
   for (const Change& change : plan.changes) {
+    v1::Change* out = proto.add_changes();
     if (const auto* add = std::get_if<AddNode>(&change)) {
-      *proto.add_changes()->mutable_add()->mutable_node() = ToProto(add->node);
+      *out->mutable_add()->mutable_node() = ToProto(add->node);
+    } else if (const auto* set = std::get_if<SetOverride>(&change)) {
+      *out->mutable_set_override()->mutable_rule() = ToProto(set->rule);
+      for (const NodeId& node : set->nodes) out->mutable_set_override()->add_nodes(node);
+    } else if (const auto* unset = std::get_if<RemoveOverride>(&change)) {
+      *out->mutable_remove_override()->mutable_rule() = ToProto(unset->rule);
     } else {
-      proto.add_changes()->mutable_remove()->set_node(std::get<RemoveNode>(change).node);
+      out->mutable_remove()->set_node(std::get<RemoveNode>(change).node);
     }
   }
   *proto.mutable_strategy() = ToProto(plan.strategy);
@@ -242,6 +262,13 @@ v1::Preview ToProto(const Preview& preview, RangeDetail detail) {
   }
   for (const Node& node : preview.nodes_added) *proto.add_nodes_added() = ToProto(node);
   for (const NodeId& id : preview.nodes_removed) proto.add_nodes_removed(id);
+  for (const OverrideChange& change : preview.overrides) {
+    v1::OverrideChange* out = proto.add_overrides();
+    *out->mutable_rule() = ToProto(change.rule);
+    out->set_plane(change.plane);
+    for (const PutOverride::Range& range : change.before) out->add_nodes_before(range.owner);
+    for (const PutOverride::Range& range : change.after) out->add_nodes_after(range.owner);
+  }
   proto.set_ranges_moved(static_cast<uint32_t>(ranges_moved));
   return proto;
 }

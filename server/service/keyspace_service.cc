@@ -402,11 +402,16 @@ grpc::ServerUnaryReactor* KeyspaceService::Locate(grpc::CallbackServerContext* c
     location->set_epoch(route.epoch.value);
     if (route.pending) location->set_pending(membership->nodes()[*route.pending].id);
     if (route.previous) location->set_previous(membership->nodes()[*route.previous].id);
-    const size_t range = membership->RangeIndexOf(route.hash);
-    for (const NodeIndex follower : membership->FollowersAt(range)) {
-      if (follower != kNoNode) location->add_followers(membership->nodes()[follower].id);
+    const Override* const rule = membership->OverrideOn(route.plane);
+    if (rule != nullptr) {
+      *location->mutable_override() = wire::ToProto(rule->rule);
+    } else {
+      const size_t range = membership->RangeIndexOf(route.hash);
+      for (const NodeIndex follower : membership->FollowersAt(range)) {
+        if (follower != kNoNode) location->add_followers(membership->nodes()[follower].id);
+      }
     }
-    const int move = membership->MoveAt(range);
+    const int move = membership->MoveOf({route.hash, route.plane});
     if (move >= 0) {
       location->set_migration(membership->moves()[static_cast<size_t>(move)].migration);
     }

@@ -53,14 +53,76 @@ bool DecodeNode(const Json& json, Node& node) {
   return DecodeBytes(json.at("hash_name").get<std::string>(), node.hash_name);
 }
 
+Json EncodeRule(const OverrideRule& rule) {
+  return {{"match", static_cast<uint32_t>(rule.match)}, {"bytes", EncodeBytes(rule.bytes)}};
+}
+
+bool DecodeRule(const Json& json, OverrideRule& rule) {
+  const auto match = json.at("match").get<uint32_t>();
+  if (match != 1 && match != 2) return false;
+  rule.match = static_cast<OverrideRule::Match>(match);
+  return DecodeBytes(json.at("bytes").get<std::string>(), rule.bytes);
+}
+
+Json EncodeOverrideRanges(const std::vector<PutOverride::Range>& ranges) {
+  Json list = Json::array();
+  for (const PutOverride::Range& range : ranges) list.push_back({range.end, range.owner});
+  return list;
+}
+
+std::vector<PutOverride::Range> DecodeOverrideRanges(const Json& json) {
+  std::vector<PutOverride::Range> ranges;
+  for (const Json& range : json) {
+    ranges.push_back({range.at(0).get<HashPoint>(), range.at(1).get<std::string>()});
+  }
+  return ranges;
+}
+
+Json EncodeOverrideChange(const OverrideChange& change) {
+  return {{"plane", change.plane},
+          {"rule", EncodeRule(change.rule)},
+          {"new", change.is_new},
+          {"removed", change.is_removed},
+          {"before", EncodeOverrideRanges(change.before)},
+          {"after", EncodeOverrideRanges(change.after)}};
+}
+
+bool DecodeOverrideChange(const Json& json, OverrideChange& change) {
+  change.plane = json.at("plane").get<Plane>();
+  change.is_new = json.at("new").get<bool>();
+  change.is_removed = json.at("removed").get<bool>();
+  change.before = DecodeOverrideRanges(json.at("before"));
+  change.after = DecodeOverrideRanges(json.at("after"));
+  return DecodeRule(json.at("rule"), change.rule);
+}
+
 Json EncodeChange(const Change& change) {
   if (const auto* add = std::get_if<AddNode>(&change)) return {{"add", EncodeNode(add->node)}};
+  if (const auto* set = std::get_if<SetOverride>(&change)) {
+    return {{"set_override", EncodeRule(set->rule)}, {"nodes", set->nodes}};
+  }
+  if (const auto* unset = std::get_if<RemoveOverride>(&change)) {
+    return {{"remove_override", EncodeRule(unset->rule)}};
+  }
   return {{"remove", std::get<RemoveNode>(change).node}};
 }
 
 bool DecodeChange(const Json& json, Change& change) {
   if (json.contains("remove")) {
     change = RemoveNode{json.at("remove").get<std::string>()};
+    return true;
+  }
+  if (json.contains("set_override")) {
+    SetOverride set;
+    set.nodes = json.at("nodes").get<std::vector<NodeId>>();
+    if (!DecodeRule(json.at("set_override"), set.rule)) return false;
+    change = std::move(set);
+    return true;
+  }
+  if (json.contains("remove_override")) {
+    RemoveOverride unset;
+    if (!DecodeRule(json.at("remove_override"), unset.rule)) return false;
+    change = std::move(unset);
     return true;
   }
   AddNode add;
@@ -152,6 +214,10 @@ Json EncodePreviewPart(const Preview& preview) {
   }
   Json added = Json::array();
   for (const Node& node : preview.nodes_added) added.push_back(EncodeNode(node));
+  Json overrides = Json::array();
+  for (const OverrideChange& change : preview.overrides) {
+    overrides.push_back(EncodeOverrideChange(change));
+  }
   Json shares = Json::array();
   for (const NodeShare& share : preview.shares) shares.push_back(EncodeShare(share));
   return {{"keyspace", preview.keyspace},
@@ -170,6 +236,7 @@ Json EncodePreviewPart(const Preview& preview) {
           {"shares", std::move(shares)},
           {"keys_moved", preview.keys_moved},
           {"bytes_moved", preview.bytes_moved},
+          {"overrides", std::move(overrides)},
           {"warnings", preview.warnings}};
 }
 
@@ -198,6 +265,10 @@ bool DecodePreviewPart(const Json& json, Preview& preview) {
   for (const Json& share : json.at("shares")) preview.shares.push_back(DecodeShare(share));
   preview.keys_moved = json.at("keys_moved").get<uint64_t>();
   preview.bytes_moved = json.at("bytes_moved").get<uint64_t>();
+  // Records from before there were overrides have none.
+  for (const Json& change : json.value("overrides", Json::array())) {
+    if (!DecodeOverrideChange(change, preview.overrides.emplace_back())) return false;
+  }
   preview.warnings = json.at("warnings").get<std::vector<std::string>>();
   return true;
 }
