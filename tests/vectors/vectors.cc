@@ -40,6 +40,7 @@ std::vector<VectorFile> AllVectorFiles() {
           {"preference.json", Pretty(PreferenceVectors())},
           {"diff.json", Pretty(DiffVectors())},
           {"allocator.json", Pretty(AllocatorVectors())},
+          {"ranks.json", Pretty(RanksVectors())},
           {"version.json", Pretty(VersionVectors())},
           {"invalid.json", Pretty(InvalidVectors())}};
 }
