@@ -142,10 +142,6 @@ def fill(board, total, nodes, caps, least):
 
 
 def set_targets(board, node_caps, domain_caps):
-    for field, names, known in (("node_caps", node_caps, board.ids),
-                                ("domain_caps", domain_caps, [name for kind, name in board.domains if kind == "named"])):
-        if not set(names) <= set(known):
-            raise Refused(field)
     board.caps = [min(board.buckets, node_caps.get(name, board.buckets)) for name in board.ids]
     board.domain_caps = {domain: min(board.buckets * board.depth[domain],
                                      domain_caps.get(domain[1], 2**64) if domain[0] == "named" else 2**64)
@@ -441,8 +437,9 @@ def allocate(shape, nodes, before=None, nodes_before=(), options=None, watch=lam
                 for slots in board.slots]
 
     keep(board, ranks, before or [])
-    if any(name not in board.ids for name in options.get("node_caps", {})):
-        raise Refused("node_caps")
+    for field, known in (("node_caps", board.ids), ("domain_caps", [name for kind, name in board.domains if kind == "named"])):
+        if not set(options.get(field, {})) <= set(known):
+            raise Refused(field)
     move_listed(board, options.get("moves", []))
     pin(board, options.get("pins", []))
     thin_out(board)

@@ -15,6 +15,7 @@
 #include "core/placement/directory_board.h"
 #include "core/placement/directory_steps.h"
 #include "core/placement/directory_targets.h"
+#include "tests/vectors/fleet.h"
 #include "tests/vectors/vectors.h"
 
 namespace warmring {
@@ -71,25 +72,6 @@ ReallocateOptions Capped(std::vector<ReallocateOptions::Cap> nodes,
   options.node_caps = std::move(nodes);
   options.domain_caps = std::move(domains);
   return options;
-}
-
-Json SeatsJson(const Nodes& nodes) {
-  Json list = Json::array();
-  for (const DirectoryNode& node : nodes) {
-    Json json = {{"id", node.id}, {"weight_milli", node.weight_milli}};
-    if (!node.domain.empty()) json["domain"] = node.domain;
-    list.push_back(std::move(json));
-  }
-  return list;
-}
-
-std::string SlotsText(const Directory& directory) {
-  std::string text;
-  for (const uint32_t node : directory.owner) {
-    text.push_back(node == Directory::kNoNode ? '.'
-                                              : "0123456789abcdefghijklmnopqrstuvwxyz"[node]);
-  }
-  return text;
 }
 
 Json OptionsJson(const ReallocateOptions& options) {

@@ -41,6 +41,8 @@ std::vector<VectorFile> AllVectorFiles() {
           {"diff.json", Pretty(DiffVectors())},
           {"allocator.json", Pretty(AllocatorVectors())},
           {"ranks.json", Pretty(RanksVectors())},
+          {"rendezvous.json", Pretty(RendezvousVectors())},
+          {"import.json", Pretty(ImportVectors())},
           {"version.json", Pretty(VersionVectors())},
           {"invalid.json", Pretty(InvalidVectors())}};
 }
