@@ -91,6 +91,17 @@ Json RingStories() {
   list.push_back(RingStory("chosen tokens: everybody is replaced", Allocator::kDeliberate, 2,
                            FleetNodes({"a", "b"}),
                            {{{FleetNode("c"), FleetNode("d", 500)}, {"a", "b"}}}));
+  std::vector<Step> joins;
+  for (const char* id : {"b", "c", "d", "e", "f", "g", "h"}) joins.push_back({{FleetNode(id)}, {}});
+  list.push_back(RingStory("chosen tokens: from one node to eight", Allocator::kDeliberate, 4,
+                           {FleetNode("a")}, joins));
+  list.push_back(RingStory("chosen tokens: half of six leave, and are handed on",
+                           Allocator::kDeliberate, 4, FleetNodes({"a", "b", "c", "d", "e", "f"}),
+                           {{{}, {"a", "c", "f"}}, {{FleetNode("f"), FleetNode("g")}, {"d"}}}));
+  list.push_back(RingStory(
+      "chosen tokens: weights", Allocator::kDeliberate, 5,
+      {FleetNode("a", 1000), FleetNode("b", 2500), FleetNode("c", 40)},
+      {{{FleetNode("d", 3300)}, {}}, {{}, {"b"}}, {{FleetNode("b", 700)}, {"a", "c"}}}));
   return list;
 }
 

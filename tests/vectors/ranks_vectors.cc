@@ -301,6 +301,10 @@ Json BestEffort() {
       With(crowd, {Seat("e", "z2"), Seat("f", "z3"), Seat("g", "z4"), Seat("h", "z4")});
   ReallocateOptions nothing;
   nothing.balance = Balance::kNothing;
+  Nodes gathered = eight;
+  gathered[1].domain = "z2";
+  ReallocateOptions pins;
+  for (uint32_t bucket = 0; bucket < 16; ++bucket) pins.pins.push_back({bucket, {}});
   return Story("best effort: fewer nodes than ranks, fewer zones than ranks", {6, 4, false},
                {{"create", pair},
                 {"add c, add d", four},
@@ -308,6 +312,7 @@ Json BestEffort() {
                 {"all in one zone", crowd},
                 {"a zone for each rank, nothing else moves", eight, nothing},
                 {"all is balanced", eight},
+                {"b goes to z2, and some buckets stay as they are", gathered, pins},
                 {"back to two", pair}});
 }
 
@@ -384,6 +389,14 @@ Json PinsAndMoves() {
                    Pinned({{4, {{0, "a"}}}, {4, {{1, "a"}}}})});
   steps.push_back({"two of one zone pinned in a bucket", six,
                    Pinned({{4, {{0, "a"}}}, {4, {{1, "d"}}}})});
+  steps.push_back({"two nodes pinned to one slot",
+                   six,
+                   Pinned({{4, {{0, "a"}}}, {4, {{0, "b"}}}})});
+  Nodes gathered = six;
+  for (DirectoryNode& node : gathered) node.domain = node.id == "a" ? "z2" : "z1";
+  std::vector<ReallocateOptions::Pin> all_buckets;
+  for (uint32_t bucket = 0; bucket < 32; ++bucket) all_buckets.push_back({bucket, {}});
+  steps.push_back({"buckets pinned whose owners come into one zone", gathered, Pinned(all_buckets)});
   steps.push_back({"a rank that does not exist", six, Pinned({{4, {{2, "a"}}}})});
   steps.push_back({"a bucket that does not exist", six, Pinned({{32, {}}})});
   ReallocateOptions pinned_above = many;
@@ -434,6 +447,25 @@ Json ByLoad() {
                 {"a load beyond the bound", six, large}});
 }
 
+// Where domains stand in the way of the takers, so that slots pass along chains of nodes.
+Json Chains() {
+  return Story("chains: nobody can take from those that have too much", {3, 4, false},
+               {{"create",
+                 {Seat("a", "z", 5032), Seat("b", "z", 3000), Seat("c", "z", 3438),
+                  Seat("d", "z", 17557), Seat("e", "z", 3000), Seat("f", "z", 5220)}},
+                {"all alike", {Seat("a", "z"), Seat("b", "z"), Seat("c", "z"), Seat("d", "z"),
+                               Seat("e", "z"), Seat("f", "z")}}});
+}
+
+Json RankChains() {
+  const Nodes five = {Seat("a"), Seat("b", "z"), Seat("c", "z"), Seat("d"), Seat("e")};
+  const Nodes six = With(five, {Seat("f", "z")});
+  ReallocateOptions options = Capped({{"g", 4}});
+  options.pins = {{6, {}}, {2, {}}, {0, {{1, "g"}}}, {4, {}}};
+  return Story("chains: ranks pass through several buckets", {3, 4, false},
+               {{"create", five}, {"add f", six}, {"add g", With(six, {Seat("g", "z")}), options}});
+}
+
 Json Large() {
   Nodes nine;
   for (const char* id : {"a", "b", "c", "d", "e", "f", "g", "h", "i"}) {
@@ -449,7 +481,7 @@ Json Large() {
 Json RanksVectors() {
   return {{"about", "Who holds each bucket at each rank after each step of the allocator"},
           {"stories", Json::array({ThreeZones(), TwoRanks(), BestEffort(), Shares(), PinsAndMoves(),
-                                   ByLoad(), Large()})}};
+                                   Chains(), RankChains(), ByLoad(), Large()})}};
 }
 
 }  // namespace warmring
