@@ -84,6 +84,10 @@ Json RingStories() {
   Json list = Json::array();
   list.push_back(RingStory("derived tokens: what is left behind of a node that went is no token",
                            Allocator::kStandard, 5, three, come_and_go));
+  list.push_back(RingStory("derived tokens: everybody is replaced, twice", Allocator::kStandard, 4,
+                           FleetNodes({"a", "b"}),
+                           {{FleetNodes({"c", "d"}), {"a", "b"}},
+                            {{FleetNode("a"), FleetNode("e", 1500)}, {"c", "d"}}}));
   list.push_back(RingStory("chosen tokens", Allocator::kDeliberate, 4, three, come_and_go));
   list.push_back(RingStory(
       "chosen tokens: from one node, one at a time", Allocator::kDeliberate, 3, {FleetNode("a")},

@@ -15,6 +15,7 @@ try:
     import allocate
     import allocate_ranks
     import deliberate
+    import derived_ring
     import lookup
     import rendezvous
 except ImportError as missing:
@@ -176,11 +177,13 @@ def check_allocator(file):
         before, nodes = None, []
         for step in story["steps"]:
             after = [(number(end), owner) for end, owner in step["ranges"]]
+            rule = step["nodes"], story["tokens_per_node"]
             if story["allocator"] == "standard":
-                derived = lookup.derive_ring(step["nodes"], story["tokens_per_node"])
-                same(f"{story['name']}: {step['change']}", {}, lookup.diff(derived, after)[0])
+                derived = lookup.derive_ring(*rule)
+                same(f"{story['name']}: {step['change']}: owners", {}, lookup.diff(derived, after)[0])
+                same(f"{story['name']}: {step['change']}", after,
+                     derived_ring.change(before, nodes, *rule) if before else derived)
             else:
-                rule = step["nodes"], story["tokens_per_node"]
                 same(f"{story['name']}: {step['change']}", after,
                      deliberate.change(before, nodes, *rule) if before else deliberate.new_ring(*rule))
             moves = lookup.diff(before or after, after)[0]
