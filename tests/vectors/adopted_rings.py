@@ -31,7 +31,8 @@ def node_id(name):
 
 
 def check_address(address, place):
-    require(re.fullmatch(r"(\[[0-9a-f:]+\]|[a-z0-9.-]+):[1-9][0-9]*", address) and int(address.rsplit(":", 1)[1]) < 65536, place)
+    form = re.fullmatch(r"(\[[0-9a-f:]+\]|[a-z0-9.-]+):([1-9][0-9]*)", address)
+    require(form and int(form[2]) < 65536, place)
 
 
 def ring_of(hash_function, tags, nodes, tokens):
@@ -157,7 +158,8 @@ def cassandra_tokens(text, port):
             node |= {"rack": words[1]} if len(words) > 2 else {}
             nodes.setdefault(words[0], node)
             tokens.append((int(words[-1]) + 2**63, list(nodes).index(words[0])))
-    require(top is None or tokens and max(tokens)[0] == top + 2**63, f"the highest token is not {top}, which nodetool prints on top")
+    require(top is None or tokens and max(tokens)[0] == top + 2**63,
+            f"the highest token is not {top}, which nodetool prints on top")
     return ring_of("murmur3", False, list(nodes.values()), tokens)
 
 

@@ -269,7 +269,8 @@ def take(board, takers):
 
         while orders:
             for node in list(orders):
-                found = next(((bucket, options) for bucket in orders[node] if (options := list(choice(bucket, node)))), None)
+                found = next(((bucket, options) for bucket in orders[node]
+                              if (options := list(choice(bucket, node)))), None)
                 if found:
                     board.put(found[0], -max(found[1])[1], node)
                 if not found or board.excess(node) == 0:
@@ -398,7 +399,8 @@ def by_load(board, heat, tolerance, may_take):
         held = sorted((heat[bucket], bucket, rank) for bucket in range(board.buckets)
                       for rank, node in enumerate(board.slots[bucket])
                       if node == source and heat[bucket] > 0 and (bucket, rank) not in board.fixed)
-        candidates = [slot for slot in reversed(held) if slot[0] <= limit] + [slot for slot in held if limit < slot[0] < most]
+        candidates = [slot for slot in reversed(held) if slot[0] <= limit]
+        candidates += [slot for slot in held if limit < slot[0] < most]
         for load, bucket, rank in candidates:
             if board.may_stand(bucket, rank, target):
                 board.put(bucket, rank, target)
@@ -409,7 +411,8 @@ def by_load(board, heat, tolerance, may_take):
 
     alone = set()
     while True:
-        off = [node for node in board.all if node not in alone and abs(excess(node)) * 10**6 > targets[node] * tolerance]
+        off = [node for node in board.all
+               if node not in alone and abs(excess(node)) * 10**6 > targets[node] * tolerance]
         above = [node for node in off if excess(node) > 0]
         below = [node for node in off if may_get(node)]
         if above:
@@ -437,7 +440,8 @@ def allocate(shape, nodes, before=None, nodes_before=(), options=None, watch=lam
                 for slots in board.slots]
 
     keep(board, ranks, before or [])
-    for field, known in (("node_caps", board.ids), ("domain_caps", [name for kind, name in board.domains if kind == "named"])):
+    named = [name for kind, name in board.domains if kind == "named"]
+    for field, known in (("node_caps", board.ids), ("domain_caps", named)):
         if not set(options.get(field, {})) <= set(known):
             raise Refused(field)
     move_listed(board, options.get("moves", []))

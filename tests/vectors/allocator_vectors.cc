@@ -102,10 +102,10 @@ Json RingStories() {
   list.push_back(RingStory("chosen tokens: half of six leave, and are handed on",
                            Allocator::kDeliberate, 4, FleetNodes({"a", "b", "c", "d", "e", "f"}),
                            {{{}, {"a", "c", "f"}}, {{FleetNode("f"), FleetNode("g")}, {"d"}}}));
-  list.push_back(RingStory(
-      "chosen tokens: weights", Allocator::kDeliberate, 5,
-      {FleetNode("a", 1000), FleetNode("b", 2500), FleetNode("c", 40)},
-      {{{FleetNode("d", 3300)}, {}}, {{}, {"b"}}, {{FleetNode("b", 700)}, {"a", "c"}}}));
+  list.push_back(
+      RingStory("chosen tokens: weights", Allocator::kDeliberate, 5,
+                {FleetNode("a", 1000), FleetNode("b", 2500), FleetNode("c", 40)},
+                {{{FleetNode("d", 3300)}, {}}, {{}, {"b"}}, {{FleetNode("b", 700)}, {"a", "c"}}}));
   return list;
 }
 

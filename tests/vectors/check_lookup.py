@@ -169,9 +169,11 @@ def check_allocator(file):
                  "".join(DIGITS[ids.index(owner)] for owner in after))
             same(f"{story['name']}: {step['change']}: moved", step["moved"],
                  sum(old != new for old, new in zip(owners or after, after)))
-            one_rank = allocate_ranks.allocate((story["bits"], 1, True), step["nodes"], owners and [[owner] for owner in owners],
-                                               nodes, {"balance": "added_only"})
-            same(f"{story['name']}: {step['change']}: as one rank of several", step["owners"], slots_text(step["nodes"], one_rank))
+            one_rank = allocate_ranks.allocate((story["bits"], 1, True), step["nodes"],
+                                               owners and [[owner] for owner in owners], nodes,
+                                               {"balance": "added_only"})
+            same(f"{story['name']}: {step['change']}: as one rank of several", step["owners"],
+                 slots_text(step["nodes"], one_rank))
             owners, nodes = after, step["nodes"]
     for story in file["ring_stories"]:
         before, nodes = None, []
@@ -257,13 +259,15 @@ def check_import(file):
         nodes = sorted(({"weight_milli": 1000, **node} for node in nodes), key=lambda node: node["id"])
         same(f"{case['name']}: nodes", case["nodes"], nodes)
         index = {node["id"]: i for i, node in enumerate(nodes)}
-        digest = lookup.xxh3(b"".join(end.to_bytes(8, "little") + index[owner].to_bytes(4, "little") for end, owner in ring))
+        digest = lookup.xxh3(b"".join(end.to_bytes(8, "little") + index[owner].to_bytes(4, "little")
+                                      for end, owner in ring))
         same(f"{case['name']}: tokens_digest", [case["ranges"], number(case["tokens_digest"])], [len(ring), digest])
         if "tokens" in case:
             same(f"{case['name']}: tokens", [(number(end), owner) for end, owner in case["tokens"]], ring)
+        ends = [end for end, _ in ring]
         for key, owner in case["keys"]:
             hashed = lookup.hash_tag(key.encode()) if tags else key.encode()
-            same(f"{case['name']}: {key}", owner, ring[lookup.find([end for end, _ in ring], points[function](hashed))][1])
+            same(f"{case['name']}: {key}", owner, ring[lookup.find(ends, points[function](hashed))][1])
     for case in file["refused"]:
         try:
             adopted_rings.FORMATS[case["format"]](case["text"])

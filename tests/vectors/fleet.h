@@ -35,8 +35,8 @@ nlohmann::ordered_json OwnedRangesJson(const Membership& membership);
 // The owners of a directory's buckets, one base-36 digit each: the index of the node.
 std::string OwnersText(const Membership& directory);
 
-// The same of what the allocators work on: {"id", "weight_milli", "domain" where it has a name}, and
-// a digit for each slot, by bucket and then by rank, '.' for nobody.
+// The same of what the allocators work on: {"id", "weight_milli", "domain" where it has a name},
+// and a digit for each slot, by bucket and then by rank, '.' for nobody.
 nlohmann::ordered_json SeatsJson(const std::vector<DirectoryNode>& nodes);
 std::string SlotsText(const Directory& directory);
 

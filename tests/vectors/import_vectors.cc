@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,13 +33,14 @@ struct Format {
 };
 
 std::vector<Format> Formats() {
-  return {{"ketama-libmemcached",
-           [](std::string_view text) { return ParseKetama(text, KetamaLibrary::kLibmemcached); }},
-          {"ketama", [](std::string_view text) { return ParseKetama(text, KetamaLibrary::kOther); }},
-          {"tokens", [](std::string_view text) { return ParseTokenList(text); }},
-          {"cassandra-tokens",
-           [](std::string_view text) { return ParseCassandraRing(text, kCassandraPort); }},
-          {"envoy", [](std::string_view text) { return ParseEnvoyRing(text); }}};
+  return {
+      {"ketama-libmemcached",
+       [](std::string_view text) { return ParseKetama(text, KetamaLibrary::kLibmemcached); }},
+      {"ketama", [](std::string_view text) { return ParseKetama(text, KetamaLibrary::kOther); }},
+      {"tokens", [](std::string_view text) { return ParseTokenList(text); }},
+      {"cassandra-tokens",
+       [](std::string_view text) { return ParseCassandraRing(text, kCassandraPort); }},
+      {"envoy", [](std::string_view text) { return ParseEnvoyRing(text); }}};
 }
 
 absl::StatusOr<Fleet> Parse(const std::string& format, const std::string& text) {
@@ -152,8 +154,7 @@ constexpr const char* kTokens =
 Json Files() {
   const std::string servers = "# the fleet\n10.0.0.1:11211 600\n\n  cache-b:11212\t600  # b\r\n";
   Json list = Json::array();
-  list.push_back(
-      Adopted("libmemcached leaves out the port 11211", "ketama-libmemcached", servers));
+  list.push_back(Adopted("libmemcached leaves out the port 11211", "ketama-libmemcached", servers));
   list.push_back(Adopted("other libraries hash the line", "ketama", servers));
   list.push_back(Adopted("an IPv6 address", "ketama", "[2001:db8::1]:11211\n10.0.0.2:11211\n"));
   list.push_back(Adopted("tokens in any order, one of them twice", "tokens", kTokens));
@@ -163,7 +164,8 @@ Json Files() {
         fmt::format(
             R"({{"hash":"{}","hash_tags":true,"nodes":[{{"id":"a","address":"h:1"}},)"
             R"({{"id":"b","address":"h:2"}}],"tokens":[{{"token":"3fffffffffffffff","node":"a"}},)"
-            R"({{"token":"7fffffffffffffff","node":"b"}},{{"token":"bfffffffffffffff","node":"a"}},)"
+            R"({{"token":"7fffffffffffffff","node":"b"}},)"
+            R"({{"token":"bfffffffffffffff","node":"a"}},)"
             R"({{"token":"ffffffffffffffff","node":"b"}}]}})",
             hash)));
   }
@@ -197,17 +199,26 @@ Json RefusedFiles() {
   for (const char* text :
        {"[]", "{}", R"({"nodes":[],"tokens":[]})", R"({"nodes":[],"tokens":[],"more":1})",
         R"({"nodes":{},"tokens":[]})", R"({"hash":"md5","nodes":[],"tokens":[]})",
-        R"({"hash_tags":1,"nodes":[],"tokens":[]})", R"({"nodes":[{"id":"a"}],"tokens":[]})",
-        R"({"nodes":[{"id":"A","address":"h:1"}],"tokens":[]})",
-        R"({"nodes":[{"id":"a","address":"h"}],"tokens":[]})",
-        R"({"nodes":[{"id":"a","address":"h:1"}],"tokens":[]})",
-        R"({"nodes":[{"id":"a","address":"h:1"}],"tokens":[{"token":"g","node":"a"}]})",
-        R"({"nodes":[{"id":"a","address":"h:1"}],"tokens":[{"token":"","node":"a"}]})",
-        R"({"nodes":[{"id":"a","address":"h:1"}],"tokens":[{"token":"00000000000000001","node":"a"}]})",
-        R"({"nodes":[{"id":"a","address":"h:1"}],"tokens":[{"token":"1","node":"b"}]})",
-        R"({"nodes":[{"id":"a","address":"h:1"},{"id":"a","address":"h:2"}],"tokens":[{"token":"1","node":"a"}]})",
-        R"({"nodes":[{"id":"a","address":"h:1"},{"id":"b","address":"h:2"}],"tokens":[{"token":"1","node":"a"},{"token":"01","node":"b"}]})"}) {
+        R"({"hash_tags":1,"nodes":[],"tokens":[]})"}) {
     list.push_back(Refused("tokens", text));
+  }
+  const std::string a = R"({"id":"a","address":"h:1"})";
+  const std::string b = R"({"id":"b","address":"h:2"})";
+  const std::pair<std::string, std::string> nodes_and_tokens[] = {
+      {R"({"id":"a"})", ""},
+      {R"({"id":"A","address":"h:1"})", ""},
+      {R"({"id":"a","address":"h"})", ""},
+      {a, ""},
+      {a, R"({"token":"g","node":"a"})"},
+      {a, R"({"token":"","node":"a"})"},
+      {a, R"({"token":"00000000000000001","node":"a"})"},
+      {a, R"({"token":"1","node":"b"})"},
+      {a + "," + a, R"({"token":"1","node":"a"})"},
+      {a + "," + b, R"({"token":"1","node":"a"},{"token":"01","node":"b"})"},
+  };
+  for (const auto& [nodes, listed] : nodes_and_tokens) {
+    list.push_back(
+        Refused("tokens", fmt::format(R"({{"nodes":[{}],"tokens":[{}]}})", nodes, listed)));
   }
   std::string cut = kNodetool;
   cut.erase(cut.find("10.0.0.3"), cut.find("\n  Warning") - cut.find("10.0.0.3"));
@@ -220,18 +231,17 @@ Json RefusedFiles() {
         std::string("Datacenter:\n")}) {
     list.push_back(Refused("cassandra-tokens", text));
   }
-  for (const char* text :
-       {R"({"hosts":[]})", R"({"hosts":["h"]})", R"({"hosts":["h:1","h:1"]})",
-        R"({"hosts":["h:1",{"address":"i:1","weight":2}]})",
-        R"({"hosts":[{"address":"i:1","weight":0}]})",
-        R"({"hosts":[{"address":"i:1","weight":-1}]})",
-        R"({"hosts":[{"address":"i:1","hash_key":""}]})", R"({"hosts":[{}]})",
-        R"({"hosts":["h:1"],"hash_function":"MURMUR_HASH_2"})",
-        R"({"hosts":["h:1"],"minimum_ring_size":8388609})",
-        R"({"hosts":["h:1"],"maximum_ring_size":8388609})",
-        R"({"hosts":["h:1","i:1"],"minimum_ring_size":3,"maximum_ring_size":3})",
-        R"({"hosts":["h:1"],"hashes_per_host":0})",
-        R"({"hosts":["h:1"],"hashes_per_host":8,"minimum_ring_size":8})"}) {
+  for (const char* text : {R"({"hosts":[]})", R"({"hosts":["h"]})", R"({"hosts":["h:1","h:1"]})",
+                           R"({"hosts":["h:1",{"address":"i:1","weight":2}]})",
+                           R"({"hosts":[{"address":"i:1","weight":0}]})",
+                           R"({"hosts":[{"address":"i:1","weight":-1}]})",
+                           R"({"hosts":[{"address":"i:1","hash_key":""}]})", R"({"hosts":[{}]})",
+                           R"({"hosts":["h:1"],"hash_function":"MURMUR_HASH_2"})",
+                           R"({"hosts":["h:1"],"minimum_ring_size":8388609})",
+                           R"({"hosts":["h:1"],"maximum_ring_size":8388609})",
+                           R"({"hosts":["h:1","i:1"],"minimum_ring_size":3,"maximum_ring_size":3})",
+                           R"({"hosts":["h:1"],"hashes_per_host":0})",
+                           R"({"hosts":["h:1"],"hashes_per_host":8,"minimum_ring_size":8})"}) {
     list.push_back(Refused("envoy", text));
   }
   return list;

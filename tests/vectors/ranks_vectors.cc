@@ -317,8 +317,9 @@ Json BestEffort() {
 }
 
 Json Shares() {
-  const Nodes uneven = {Seat("a", "z1", 8000), Seat("b", "z1"), Seat("c", "z2"), Seat("d", "z2", 10),
-                        Seat("e", "z3", 700),  Seat("f", "z3"), Seat("g", "z3", 5000)};
+  const Nodes uneven = {Seat("a", "z1", 8000), Seat("b", "z1"),      Seat("c", "z2"),
+                        Seat("d", "z2", 10),   Seat("e", "z3", 700), Seat("f", "z3"),
+                        Seat("g", "z3", 5000)};
   ReallocateOptions stays = Capped({{"a", 20}});
   stays.balance = Balance::kNothing;
   ReallocateOptions domain_stays = Capped({}, {{"z3", 20}});
@@ -339,12 +340,8 @@ Json PinsAndMoves() {
                       Seat("e", "z2")};
   const Nodes six = With(five, {Seat("f", "z3")});
   ReallocateOptions pins;
-  pins.pins = {{0, {}},
-               {1, {{0, "d"}}},
-               {1, {{1, "c"}}},
-               {2, {{1, "a"}}},
-               {3, {{0, "e"}}},
-               {7, {{1, "f"}}}};
+  pins.pins = {{0, {}},         {1, {{0, "d"}}}, {1, {{1, "c"}}},
+               {2, {{1, "a"}}}, {3, {{0, "e"}}}, {7, {{1, "f"}}}};
   ReallocateOptions many;
   for (uint32_t bucket = 0; bucket < 24; ++bucket) many.pins.push_back({bucket, {{0, "a"}}});
   ReallocateOptions added;
@@ -380,23 +377,23 @@ Json PinsAndMoves() {
   const NodeId other = present->nodes[present->OwnerOf(move.bucket, 1)].id;
   steps.push_back({"a move that is listed twice", six, twice});
   steps.push_back({"a move to who holds the bucket", six, Moved(0, move.from, other)});
-  steps.push_back({"a move from who does not hold the bucket", six,
-                   Moved(move.bucket, move.to, move.from)});
+  steps.push_back(
+      {"a move from who does not hold the bucket", six, Moved(move.bucket, move.to, move.from)});
   steps.push_back({"a move to nobody", six, Moved(0, move.from, "x")});
   steps.push_back({"moves", six, moves});
   steps.push_back({"moves, and all is balanced", six, moves_and_balance});
-  steps.push_back({"one node pinned twice in a bucket", six,
-                   Pinned({{4, {{0, "a"}}}, {4, {{1, "a"}}}})});
-  steps.push_back({"two of one zone pinned in a bucket", six,
-                   Pinned({{4, {{0, "a"}}}, {4, {{1, "d"}}}})});
-  steps.push_back({"two nodes pinned to one slot",
-                   six,
-                   Pinned({{4, {{0, "a"}}}, {4, {{0, "b"}}}})});
+  steps.push_back(
+      {"one node pinned twice in a bucket", six, Pinned({{4, {{0, "a"}}}, {4, {{1, "a"}}}})});
+  steps.push_back(
+      {"two of one zone pinned in a bucket", six, Pinned({{4, {{0, "a"}}}, {4, {{1, "d"}}}})});
+  steps.push_back(
+      {"two nodes pinned to one slot", six, Pinned({{4, {{0, "a"}}}, {4, {{0, "b"}}}})});
   Nodes gathered = six;
   for (DirectoryNode& node : gathered) node.domain = node.id == "a" ? "z2" : "z1";
   std::vector<ReallocateOptions::Pin> all_buckets;
   for (uint32_t bucket = 0; bucket < 32; ++bucket) all_buckets.push_back({bucket, {}});
-  steps.push_back({"buckets pinned whose owners come into one zone", gathered, Pinned(all_buckets)});
+  steps.push_back(
+      {"buckets pinned whose owners come into one zone", gathered, Pinned(all_buckets)});
   steps.push_back({"a rank that does not exist", six, Pinned({{4, {{2, "a"}}}})});
   steps.push_back({"a bucket that does not exist", six, Pinned({{32, {}}})});
   ReallocateOptions pinned_above = many;
@@ -453,8 +450,9 @@ Json Chains() {
                {{"create",
                  {Seat("a", "z", 5032), Seat("b", "z", 3000), Seat("c", "z", 3438),
                   Seat("d", "z", 17557), Seat("e", "z", 3000), Seat("f", "z", 5220)}},
-                {"all alike", {Seat("a", "z"), Seat("b", "z"), Seat("c", "z"), Seat("d", "z"),
-                               Seat("e", "z"), Seat("f", "z")}}});
+                {"all alike",
+                 {Seat("a", "z"), Seat("b", "z"), Seat("c", "z"), Seat("d", "z"), Seat("e", "z"),
+                  Seat("f", "z")}}});
 }
 
 Json RankChains() {

@@ -37,17 +37,20 @@ Json DirectoryJson(const std::string& name, const DirectoryShape& shape,
                  directory.status().ToString().c_str());
     std::abort();
   }
-  return {{"name", name},          {"bits", shape.bits},
-          {"ranks", shape.ranks},  {"strict", shape.strict},
-          {"nodes", SeatsJson(directory->nodes)}, {"owners", SlotsText(*directory)}};
+  return {{"name", name},
+          {"bits", shape.bits},
+          {"ranks", shape.ranks},
+          {"strict", shape.strict},
+          {"nodes", SeatsJson(directory->nodes)},
+          {"owners", SlotsText(*directory)}};
 }
 
 }  // namespace
 
 Json RendezvousVectors() {
-  const std::vector<DirectoryNode> weighted = {
-      {"a", 1000, "z1"}, {"b", 2500, "z2"}, {"c", 10, "z2"}, {"d", 1'000'000, "z3"},
-      {"e", 7000, ""},   {"f", 333, "z1"}};
+  const std::vector<DirectoryNode> weighted = {{"a", 1000, "z1"}, {"b", 2500, "z2"},
+                                               {"c", 10, "z2"},   {"d", 1'000'000, "z3"},
+                                               {"e", 7000, ""},   {"f", 333, "z1"}};
   std::vector<DirectoryNode> alone;
   for (const char* id : {"a", "b", "c", "d", "e"}) alone.push_back({id, 1000, ""});
   std::vector<DirectoryNode> four(alone.begin(), alone.end() - 1);

@@ -445,7 +445,8 @@ TEST(VectorsTest, ChosenTokensAreFewAndEven) {
         previous = range[1];
       }
       EXPECT_NEAR(shares[joined] * static_cast<double>(i + 1), 1, 1e-9);
-      EXPECT_NEAR(std::ldexp(static_cast<double>(Number(step["moved"])), -64), shares[joined], 1e-9);
+      EXPECT_NEAR(std::ldexp(static_cast<double>(Number(step["moved"])), -64), shares[joined],
+                  1e-9);
       EXPECT_LE(static_cast<double>(arcs), tokens);
       for (const auto& [node, share] : shares) {
         EXPECT_LE(share * static_cast<double>(i + 1), 1 + 2 / tokens) << node << " " << i;
@@ -458,10 +459,8 @@ TEST(VectorsTest, ChosenTokensAreFewAndEven) {
 TEST(VectorsTest, AdoptedKeysStayWhereTheyAre) {
   const Json file = Read("import.json");
   const std::map<std::string, HashSpec::Function> functions = {
-      {"xxh3", HashSpec::Function::kXxh3},
-      {"xxh64", HashSpec::Function::kXxh64},
-      {"murmur3", HashSpec::Function::kMurmur3},
-      {"ketama", HashSpec::Function::kKetama},
+      {"xxh3", HashSpec::Function::kXxh3},       {"xxh64", HashSpec::Function::kXxh64},
+      {"murmur3", HashSpec::Function::kMurmur3}, {"ketama", HashSpec::Function::kKetama},
       {"crc16", HashSpec::Function::kCrc16},
   };
   for (const Json& adopted : file["files"]) {
