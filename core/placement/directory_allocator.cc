@@ -54,6 +54,7 @@ class Job {
   absl::Status ApplyPins();
   absl::Status PinSeat(const ReallocateOptions::Pin& pin);
   absl::Status EvictCrowded();
+  std::optional<uint32_t> MostCrowded(uint32_t bucket, uint32_t domain) const;
   absl::Status CheckFeasible(const TargetProblem& problem) const;
   absl::Status SetTargets();
   void BalanceSlots();
@@ -232,29 +233,19 @@ absl::Status Job::PinSeat(const ReallocateOptions::Pin& pin) {
   return absl::OkStatus();
 }
 
-// Empties slots until no domain is in a bucket more often than it may: of the crowded ones, that of
-// the node which holds most for its weight.
+// Empties slots until no domain is in a bucket more often than it may.
 absl::Status Job::EvictCrowded() {
   for (uint32_t bucket = 0; bucket < board().buckets(); ++bucket) {
     for (uint32_t r = 0; r < board().ranks(); ++r) {
-      const SeatIndex seat = board().At(bucket, r);
-      if (seat == Board::kNoSeat || board().CanHold(bucket, r, seat)) continue;
-      const uint32_t domain = board().seat(seat).domain;
-      std::optional<uint32_t> evicted;
-      for (uint32_t other = 0; other < board().ranks(); ++other) {
-        const SeatIndex at = board().At(bucket, other);
-        if (at == Board::kNoSeat || board().seat(at).domain != domain) continue;
-        if (board().IsFixed(bucket, other)) continue;
+      while (board().At(bucket, r) != Board::kNoSeat &&
+             !board().CanHold(bucket, r, board().At(bucket, r))) {
+        const SeatIndex seat = board().At(bucket, r);
+        const std::optional<uint32_t> evicted = MostCrowded(bucket, board().seat(seat).domain);
         if (evicted.has_value()) {
-          const DirectorySeat& a = board().seat(at);
-          const DirectorySeat& b = board().seat(board().At(bucket, *evicted));
-          if (a.owned * b.weight < b.owned * a.weight) continue;
+          board().Put(bucket, *evicted, Board::kNoSeat);
+          continue;
         }
-        evicted = other;
-      }
-      if (evicted.has_value()) {
-        board().Put(bucket, *evicted, Board::kNoSeat);
-      } else if (shape_.strict) {
+        if (!shape_.strict) break;
         return absl::InvalidArgumentError(
             fmt::format("pins: bucket {} is pinned with two replicas in one domain, that of '{}': "
                         "take back the pin or use the best-effort rule",
@@ -263,6 +254,24 @@ absl::Status Job::EvictCrowded() {
     }
   }
   return absl::OkStatus();
+}
+
+// Of the bucket's slots that are of this domain and not fixed, that of the node which holds most
+// for its weight; of equal ones the last.
+std::optional<uint32_t> Job::MostCrowded(uint32_t bucket, uint32_t domain) const {
+  std::optional<uint32_t> most;
+  for (uint32_t r = 0; r < board_->ranks(); ++r) {
+    const SeatIndex at = board_->At(bucket, r);
+    if (at == Board::kNoSeat || board_->seat(at).domain != domain) continue;
+    if (board_->IsFixed(bucket, r)) continue;
+    if (most.has_value()) {
+      const DirectorySeat& a = board_->seat(at);
+      const DirectorySeat& b = board_->seat(board_->At(bucket, *most));
+      if (a.owned * b.weight < b.owned * a.weight) continue;
+    }
+    most = r;
+  }
+  return most;
 }
 
 absl::Status Job::CheckFeasible(const TargetProblem& problem) const {

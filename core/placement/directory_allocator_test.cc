@@ -288,6 +288,21 @@ TEST(DirectoryAllocatorTest, BestEffortHealsWhenADomainComes) {
   EXPECT_EQ(Slots(back), Numbers(6, 32));
 }
 
+// All four copies of each bucket stand in one zone, and then there are four zones: three of them
+// have to go, in whatever order they are found at the ranks.
+TEST(DirectoryAllocatorTest, ACrowdOfFourIsThinnedOutToOne) {
+  std::vector<DirectoryNode> nodes = {
+      {"a", 1000, "z1"}, {"b", 2000, "z1"}, {"c", 4000, "z1"}, {"d", 8000, "z1"}};
+  const Directory crowd = Allocate({6, 4, false}, nodes).value();
+  EXPECT_EQ(CountViolations(crowd), 192u);
+  for (const char* zone : {"z2", "z3", "z4"}) nodes.push_back({zone, 1000, zone});
+  ReallocateOptions nothing;
+  nothing.balance = ReallocateOptions::Balance::kNothing;
+  const Directory spread = Reallocate(crowd, nodes, nothing).value();
+  EXPECT_EQ(CountViolations(spread), 0u);
+  EXPECT_EQ(MovementBetween(crowd, spread).moved_slots, 192u);
+}
+
 TEST(DirectoryAllocatorTest, FewerNodesThanRanksLeaveTheLastRanksEmpty) {
   const Directory one = Allocate({3, 3, false}, MakeNodes(1)).value();
   EXPECT_EQ(CountViolations(one), 16u);

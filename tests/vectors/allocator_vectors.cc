@@ -84,6 +84,10 @@ Json RingStories() {
   Json list = Json::array();
   list.push_back(RingStory("derived tokens: what is left behind of a node that went is no token",
                            Allocator::kStandard, 5, three, come_and_go));
+  list.push_back(RingStory("derived tokens: everybody is replaced, twice", Allocator::kStandard, 4,
+                           FleetNodes({"a", "b"}),
+                           {{FleetNodes({"c", "d"}), {"a", "b"}},
+                            {{FleetNode("a"), FleetNode("e", 1500)}, {"c", "d"}}}));
   list.push_back(RingStory("chosen tokens", Allocator::kDeliberate, 4, three, come_and_go));
   list.push_back(RingStory(
       "chosen tokens: from one node, one at a time", Allocator::kDeliberate, 3, {FleetNode("a")},
@@ -91,6 +95,17 @@ Json RingStories() {
   list.push_back(RingStory("chosen tokens: everybody is replaced", Allocator::kDeliberate, 2,
                            FleetNodes({"a", "b"}),
                            {{{FleetNode("c"), FleetNode("d", 500)}, {"a", "b"}}}));
+  std::vector<Step> joins;
+  for (const char* id : {"b", "c", "d", "e", "f", "g", "h"}) joins.push_back({{FleetNode(id)}, {}});
+  list.push_back(RingStory("chosen tokens: from one node to eight", Allocator::kDeliberate, 4,
+                           {FleetNode("a")}, joins));
+  list.push_back(RingStory("chosen tokens: half of six leave, and are handed on",
+                           Allocator::kDeliberate, 4, FleetNodes({"a", "b", "c", "d", "e", "f"}),
+                           {{{}, {"a", "c", "f"}}, {{FleetNode("f"), FleetNode("g")}, {"d"}}}));
+  list.push_back(
+      RingStory("chosen tokens: weights", Allocator::kDeliberate, 5,
+                {FleetNode("a", 1000), FleetNode("b", 2500), FleetNode("c", 40)},
+                {{{FleetNode("d", 3300)}, {}}, {{}, {"b"}}, {{FleetNode("b", 700)}, {"a", "c"}}}));
   return list;
 }
 

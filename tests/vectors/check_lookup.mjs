@@ -6,7 +6,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import * as adoptedHashes from './adopted_hashes.mjs';
+import * as adoptedRings from './adopted_rings.mjs';
 import * as lookup from './lookup.mjs';
+import * as rendezvous from './rendezvous.mjs';
 
 const number = (text) => BigInt('0x' + text);
 const bytes = (text) => Buffer.from(text, 'hex');
@@ -165,6 +167,44 @@ function checkAllocator({ ring_stories: stories }) {
   }
 }
 
+function checkRendezvous({ logarithms, directories }) {
+  for (const [value, logarithm] of logarithms) {
+    same(`logarithm of ${value}`, number(logarithm), rendezvous.negativeLog2(number(value)));
+  }
+  for (const { name, bits, ranks, nodes, owners } of directories) {
+    const digits = new Map([[null, '.'], ...nodes.map(({ id }, i) => [id, i.toString(36)])]);
+    const slots = rendezvous.allocate(bits, ranks, nodes).flat();
+    same(name, owners, slots.map((id) => digits.get(id)).join(''));
+  }
+}
+
+// The ring of a file from its nodes where points follow from names, and else as the vector has it.
+function adoptedRing({ format, nodes, ranges, tokens }) {
+  const points = format.startsWith('ketama') ? adoptedRings.ketamaPoints : adoptedRings.envoyPoints;
+  if (format === 'tokens' || format === 'cassandra-tokens') return tokens.map(([end, owner]) => [number(end), owner]);
+  const ring = nodes.flatMap((node) =>
+    points(bytes(node.hash_name), ranges / nodes.length).map((point) => [point, node.id]),
+  );
+  return ring.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+function checkImport({ files }) {
+  for (const file of files) {
+    const ring = adoptedRing(file);
+    const index = new Map(file.nodes.map(({ id }, i) => [id, i]));
+    const all = ring.flatMap(([end, owner]) => [lookup.littleEndian(end, 8), lookup.littleEndian(index.get(owner), 4)]);
+    same(`${file.name}: ranges`, file.ranges, ring.length);
+    const listed = file.tokens?.map(([end, owner]) => [number(end), owner]) ?? ring;
+    same(`${file.name}: tokens`, listed, ring);
+    same(`${file.name}: tokens_digest`, number(file.tokens_digest), lookup.xxh3(Buffer.concat(all)));
+    const hashOf = { ...adoptedHashes, xxh3: lookup.xxh3 }[file.hash];
+    for (const [key, owner] of file.keys) {
+      const hashed = file.hash_tags ? lookup.hashTag(Buffer.from(key)) : Buffer.from(key);
+      same(`${file.name}: ${key}`, owner, ring[lookup.find(ring, hashOf(hashed))][1]);
+    }
+  }
+}
+
 function checkVersion({ snapshots, deltas, owners }) {
   for (const c of snapshots) {
     same(JSON.stringify(c), c.action, lookup.takeSnapshot(stamp(c.have), stamp(c.offered)));
@@ -186,6 +226,8 @@ const checks = {
   preference: checkPreference,
   diff: checkDiff,
   allocator: checkAllocator,
+  rendezvous: checkRendezvous,
+  import: checkImport,
   version: checkVersion,
 };
 const directory = process.argv[2] ?? dirname(fileURLToPath(import.meta.url));

@@ -11,8 +11,13 @@ import sys
 sys.dont_write_bytecode = True
 try:
     import adopted_hashes
+    import adopted_rings
     import allocate
+    import allocate_ranks
+    import deliberate
+    import derived_ring
     import lookup
+    import rendezvous
 except ImportError as missing:
     sys.exit(f"check_lookup.py: {missing}: run scripts/setup (python3-xxhash)")
 
@@ -148,6 +153,11 @@ def check_diff(file):
              [moved, moved * 100 // case["hashes_below"]])
 
 
+def slots_text(nodes, owners):
+    ids = {node["id"]: DIGITS[i] for i, node in enumerate(nodes)} | {None: "."}
+    return "".join(ids[owner] for copies in owners for owner in copies)
+
+
 def check_allocator(file):
     """On a ring of derived tokens the owners are those of a new ring, whatever has been before."""
     for story in file["stories"]:
@@ -159,18 +169,111 @@ def check_allocator(file):
                  "".join(DIGITS[ids.index(owner)] for owner in after))
             same(f"{story['name']}: {step['change']}: moved", step["moved"],
                  sum(old != new for old, new in zip(owners or after, after)))
+            one_rank = allocate_ranks.allocate((story["bits"], 1, True), step["nodes"],
+                                               owners and [[owner] for owner in owners], nodes,
+                                               {"balance": "added_only"})
+            same(f"{story['name']}: {step['change']}: as one rank of several", step["owners"],
+                 slots_text(step["nodes"], one_rank))
             owners, nodes = after, step["nodes"]
     for story in file["ring_stories"]:
-        before = None
+        before, nodes = None, []
         for step in story["steps"]:
             after = [(number(end), owner) for end, owner in step["ranges"]]
+            rule = step["nodes"], story["tokens_per_node"]
             if story["allocator"] == "standard":
-                derived = lookup.derive_ring(step["nodes"], story["tokens_per_node"])
-                same(f"{story['name']}: {step['change']}", {}, lookup.diff(derived, after)[0])
+                derived = lookup.derive_ring(*rule)
+                same(f"{story['name']}: {step['change']}: owners", {}, lookup.diff(derived, after)[0])
+                same(f"{story['name']}: {step['change']}", after,
+                     derived_ring.change(before, nodes, *rule) if before else derived)
+            else:
+                same(f"{story['name']}: {step['change']}", after,
+                     deliberate.change(before, nodes, *rule) if before else deliberate.new_ring(*rule))
             moves = lookup.diff(before or after, after)[0]
             same(f"{story['name']}: {step['change']}: moved", number(step["moved"]),
                  sum(map(lookup.measure, moves.values())))
-            before = after
+            before, nodes = after, step["nodes"]
+
+
+def check_parts(what, step, made):
+    """What each part of the allocator made; one that changed nothing is not in the vector."""
+    same(f"{what}: targets", step["parts"]["targets"], [made["targets"][node["id"]] for node in step["nodes"]])
+    last = None
+    for part in ("forced", "take", "exchange", "ranks"):
+        last = step["parts"].get(part, last)
+        same(f"{what}: {part}", last, slots_text(step["nodes"], made[part]))
+
+
+def movement(before, after):
+    """Slots whose new owner did not hold the bucket, and slots whose new owner did."""
+    changed = [new in old for old, news in zip(before, after) for new, was in zip(news, old) if new not in (was, None)]
+    return [changed.count(False), changed.count(True)]
+
+
+def violations(nodes, owners):
+    domain = {node["id"]: node.get("domain", ("own", node["id"])) for node in nodes} | {None: None}
+    return sum(owner is None or domain[owner] in {domain[other] for other in copies[:rank]}
+               for copies in owners for rank, owner in enumerate(copies))
+
+
+def check_ranks(file):
+    for story in file["stories"]:
+        bits, before, nodes = story["bits"], None, []
+        for step in story["steps"]:
+            what, made = f"{story['name']}: {step['change']}", {}
+            if "bits" in step:
+                before = [copies for copies in before for _ in range(2**(step["bits"] - bits))]
+                bits = step["bits"]
+                same(what, step["owners"], slots_text(step["nodes"], before))
+                continue
+            try:
+                after = allocate_ranks.allocate((bits, story["ranks"], story["strict"]), step["nodes"], before, nodes,
+                                                step.get("options"), made.__setitem__)
+            except allocate_ranks.Refused as refused:
+                same(f"{what}: refused", step.get("refused"), str(refused))
+                continue
+            same(f"{what}: refused", step.get("refused"), None)
+            if "parts" in step:
+                check_parts(what, step, made)
+            else:
+                same(what, step["owners"], slots_text(step["nodes"], after))
+            same(f"{what}: violations", step["violations"], violations(step["nodes"], after))
+            if before:
+                same(f"{what}: movement", [step["moved"], step["role_changes"]], movement(before, after))
+            before, nodes = after, step["nodes"]
+
+
+def check_rendezvous(file):
+    for value, logarithm in file["logarithms"]:
+        same(f"logarithm of {value}", number(logarithm), rendezvous.negative_log2(number(value)))
+    for case in file["directories"]:
+        same(case["name"], case["owners"],
+             slots_text(case["nodes"], rendezvous.allocate(case["bits"], case["ranks"], case["nodes"])))
+
+
+def check_import(file):
+    points = {"xxh3": lookup.xxh3, "xxh64": adopted_hashes.xxh64, "murmur3": adopted_hashes.murmur3,
+              "ketama": adopted_hashes.ketama, "crc16": adopted_hashes.crc16}
+    for case in file["files"]:
+        function, tags, nodes, ring = adopted_rings.FORMATS[case["format"]](case["text"])
+        same(f"{case['name']}: hash", [case["hash"], case["hash_tags"]], [function, tags])
+        nodes = sorted(({"weight_milli": 1000, **node} for node in nodes), key=lambda node: node["id"])
+        same(f"{case['name']}: nodes", case["nodes"], nodes)
+        index = {node["id"]: i for i, node in enumerate(nodes)}
+        digest = lookup.xxh3(b"".join(end.to_bytes(8, "little") + index[owner].to_bytes(4, "little")
+                                      for end, owner in ring))
+        same(f"{case['name']}: tokens_digest", [case["ranges"], number(case["tokens_digest"])], [len(ring), digest])
+        if "tokens" in case:
+            same(f"{case['name']}: tokens", [(number(end), owner) for end, owner in case["tokens"]], ring)
+        ends = [end for end, _ in ring]
+        for key, owner in case["keys"]:
+            hashed = lookup.hash_tag(key.encode()) if tags else key.encode()
+            same(f"{case['name']}: {key}", owner, ring[lookup.find(ends, points[function](hashed))][1])
+    for case in file["refused"]:
+        try:
+            adopted_rings.FORMATS[case["format"]](case["text"])
+            same(f"refusal of {case['text']!r}", case["at"], None)
+        except adopted_rings.Refused as refused:
+            same(f"refusal of {case['text']!r}", case["at"], str(refused))
 
 
 def check_version(file):
@@ -195,6 +298,9 @@ CHECKS = {
     "preference": check_preference,
     "diff": check_diff,
     "allocator": check_allocator,
+    "ranks": check_ranks,
+    "rendezvous": check_rendezvous,
+    "import": check_import,
     "version": check_version,
 }
 

@@ -11,6 +11,8 @@
 namespace warmring {
 namespace {
 
+constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+
 Membership::Ptr OrAbort(absl::StatusOr<Membership::Ptr> membership) {
   if (!membership.ok()) {
     std::fprintf(stderr, "%s\n", membership.status().ToString().c_str());
@@ -110,7 +112,25 @@ Json OwnedRangesJson(const Membership& membership) {
 std::string OwnersText(const Membership& directory) {
   std::string text;
   for (const OwnedRange& range : directory.ranges()) {
-    text.push_back("0123456789abcdefghijklmnopqrstuvwxyz"[range.owner]);
+    text.push_back(kDigits[range.owner]);
+  }
+  return text;
+}
+
+Json SeatsJson(const std::vector<DirectoryNode>& nodes) {
+  Json list = Json::array();
+  for (const DirectoryNode& node : nodes) {
+    Json json = {{"id", node.id}, {"weight_milli", node.weight_milli}};
+    if (!node.domain.empty()) json["domain"] = node.domain;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+std::string SlotsText(const Directory& directory) {
+  std::string text;
+  for (const uint32_t node : directory.owner) {
+    text.push_back(node == Directory::kNoNode ? '.' : kDigits[node]);
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/membership/membership.h"
+#include "core/placement/directory.h"
 
 // Memberships for the vectors, and how the files write them. A fault of ours here aborts.
 
@@ -33,5 +34,10 @@ nlohmann::ordered_json NodesJson(const std::vector<Node>& nodes);
 nlohmann::ordered_json OwnedRangesJson(const Membership& membership);
 // The owners of a directory's buckets, one base-36 digit each: the index of the node.
 std::string OwnersText(const Membership& directory);
+
+// The same of what the allocators work on: {"id", "weight_milli", "domain" where it has a name},
+// and a digit for each slot, by bucket and then by rank, '.' for nobody.
+nlohmann::ordered_json SeatsJson(const std::vector<DirectoryNode>& nodes);
+std::string SlotsText(const Directory& directory);
 
 }  // namespace warmring

@@ -14,18 +14,38 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# File, and the path of a value in it: a text, of which the last hex digit is changed, or a number.
+EVERYBODY = ["C++", "Python", "JavaScript"]
+# What no client computes has two readers.
+ALLOCATORS = ["C++", "Python"]
+
+# File, the path of a value in it (a text, of which the last hex digit is changed, or a number), and
+# who reads it.
 PLACES = [
-    ("hash", ["keys", 0, "hash"]),
-    ("hash", ["keys", 40, "seeded_hash"]),
-    ("tag", ["keys", 2, "tag"]),
-    ("token", ["tokens", 3, "token"]),
-    ("owner", ["derived_rings", 3, "tokens_digest"]),
-    ("owner", ["memberships", 1, "ranges", 1, 0]),
-    ("diff", ["memberships", 3, "moves", 0, "ranges", 1, 0]),
-    ("diff", ["derived_rings", 0, "moved"]),
-    ("diff", ["modulo", 0, "moved"]),
-    ("version", ["deltas", 0, "to"]),
+    ("hash", ["keys", 0, "hash"], EVERYBODY),
+    ("hash", ["keys", 40, "seeded_hash"], EVERYBODY),
+    ("tag", ["keys", 2, "tag"], EVERYBODY),
+    ("token", ["tokens", 3, "token"], EVERYBODY),
+    ("owner", ["derived_rings", 3, "tokens_digest"], EVERYBODY),
+    ("owner", ["memberships", 1, "ranges", 1, 0], EVERYBODY),
+    ("diff", ["memberships", 3, "moves", 0, "ranges", 1, 0], EVERYBODY),
+    ("diff", ["derived_rings", 0, "moved"], EVERYBODY),
+    ("diff", ["modulo", 0, "moved"], EVERYBODY),
+    ("allocator", ["stories", 0, "steps", 1, "owners"], ALLOCATORS),
+    ("allocator", ["ring_stories", 0, "steps", 4, "ranges", 3, 0], ALLOCATORS),
+    ("allocator", ["ring_stories", 2, "steps", 1, "ranges", 3, 0], EVERYBODY),
+    ("allocator", ["ring_stories", 2, "steps", 0, "ranges", 3, 1], EVERYBODY),
+    ("ranks", ["stories", 0, "steps", 1, "parts", "targets", 0, 2], ALLOCATORS),
+    ("ranks", ["stories", 0, "steps", 1, "parts", "forced"], ALLOCATORS),
+    ("ranks", ["stories", 0, "steps", 1, "parts", "take"], ALLOCATORS),
+    ("ranks", ["stories", 5, "steps", 0, "parts", "exchange"], ALLOCATORS),
+    ("ranks", ["stories", 5, "steps", 0, "parts", "ranks"], ALLOCATORS),
+    ("ranks", ["stories", 0, "steps", 1, "moved"], ALLOCATORS),
+    ("ranks", ["stories", 4, "steps", 1, "options", "pins", 1, 0], ALLOCATORS),
+    ("rendezvous", ["logarithms", 77, 1], EVERYBODY),
+    ("rendezvous", ["directories", 4, "owners"], EVERYBODY),
+    ("import", ["files", 0, "tokens_digest"], EVERYBODY),
+    ("import", ["files", 3, "tokens", 1, 0], EVERYBODY),
+    ("version", ["deltas", 0, "to"], EVERYBODY),
 ]
 
 
@@ -76,8 +96,8 @@ class MutationTest(unittest.TestCase):
     def test_copies_pass(self):
         self.assertEqual(self.failing(), [])
 
-    def test_each_changed_digit_is_noticed_in_each_language(self):
-        for name, keys in PLACES:
+    def test_each_changed_digit_is_noticed_by_each_reader(self):
+        for name, keys, readers in PLACES:
             with self.subTest(file=name, keys=keys):
                 path = os.path.join(self.vectors, name + ".json")
                 with open(path, encoding="utf-8") as file:
@@ -90,7 +110,7 @@ class MutationTest(unittest.TestCase):
                 parent[keys[-1]] = changed(parent[keys[-1]])
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text_of(content))
-                self.assertEqual(self.failing(), ["C++", "Python", "JavaScript"])
+                self.assertEqual(self.failing(), readers)
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(original)
 

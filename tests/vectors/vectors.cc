@@ -40,6 +40,9 @@ std::vector<VectorFile> AllVectorFiles() {
           {"preference.json", Pretty(PreferenceVectors())},
           {"diff.json", Pretty(DiffVectors())},
           {"allocator.json", Pretty(AllocatorVectors())},
+          {"ranks.json", Pretty(RanksVectors())},
+          {"rendezvous.json", Pretty(RendezvousVectors())},
+          {"import.json", Pretty(ImportVectors())},
           {"version.json", Pretty(VersionVectors())},
           {"invalid.json", Pretty(InvalidVectors())}};
 }

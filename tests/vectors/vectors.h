@@ -28,6 +28,9 @@ nlohmann::ordered_json OwnerVectors();
 nlohmann::ordered_json PreferenceVectors();
 nlohmann::ordered_json DiffVectors();
 nlohmann::ordered_json AllocatorVectors();
+nlohmann::ordered_json RanksVectors();
+nlohmann::ordered_json RendezvousVectors();
+nlohmann::ordered_json ImportVectors();
 nlohmann::ordered_json VersionVectors();
 nlohmann::ordered_json InvalidVectors();
 
