@@ -14,6 +14,7 @@ constexpr size_t kMaxHistory = 256;
 std::string_view FailpointOf(Step step) {
   switch (step) {
     case Step::kPrepare:
+    case Step::kSettle:
       return "p2";
     case Step::kStartVerify:
       return "p3";
@@ -81,9 +82,27 @@ void ReserveEpoch(const MachineView& view, PersistCommand& command) {
   command.next.wave_epoch = view.next_epoch;
 }
 
-Update PrepareUpdate(const MigrationRecord& record) {
+// The reweighted nodes as they are in the head but for the weight. No other change of the keyspace
+// runs beside a migration, so the weight before it is the one to go back to.
+enum class Weights { kBefore, kAfter };
+std::vector<Node> Reweighted(const MigrationRecord& record, const Membership& head,
+                             Weights weights) {
+  std::vector<Node> nodes;
+  for (const Reweight& reweight : record.preview.reweights) {
+    const std::optional<NodeIndex> index = head.FindNode(reweight.node);
+    if (!index.has_value()) continue;
+    nodes.push_back(head.nodes()[*index]);
+    nodes.back().weight_milli =
+        weights == Weights::kBefore ? reweight.before_milli : reweight.after_milli;
+  }
+  return nodes;
+}
+
+Update PrepareUpdate(const MigrationRecord& record, const Membership& head) {
   Update update;
-  update.put_nodes = record.preview.nodes_added;
+  update.put_nodes = Reweighted(record, head, Weights::kAfter);
+  update.put_nodes.insert(update.put_nodes.end(), record.preview.nodes_added.begin(),
+                          record.preview.nodes_added.end());
   update.split_at = record.preview.splits;
   update.put_moves = PendingMoves(record, 0, record.preview.waves, MovePhase::kWarming);
   return update;
@@ -96,16 +115,28 @@ Update CommitUpdate(const MigrationRecord& record) {
   return update;
 }
 
+// Pins change here and not before, so that no way back has to think of them.
 Update ReleaseUpdate(const MigrationRecord& record) {
   Update update;
   update.remove_moves = {record.id};
+  update.remove_pins = record.preview.pins_removed;
+  update.put_pins = record.preview.pins_put;
   update.remove_nodes = record.preview.nodes_removed;
   return update;
 }
 
+Update SettleUpdate(const MigrationRecord& record, const Membership& head) {
+  Update update = ReleaseUpdate(record);
+  update.remove_moves.clear();
+  update.put_nodes = Reweighted(record, head, Weights::kAfter);
+  return update;
+}
+
 // Nothing of the migration is left. (Boundaries that it inserted stay: they change no owner.)
-Update WithdrawUpdate(const MigrationRecord& record, std::vector<Assignment> assignments) {
+Update WithdrawUpdate(const MigrationRecord& record, const Membership& head,
+                      std::vector<Assignment> assignments) {
   Update update;
+  update.put_nodes = Reweighted(record, head, Weights::kBefore);
   update.assignments = std::move(assignments);
   update.remove_moves = {record.id};
   update.remove_nodes = AddedIds(record.preview);
@@ -134,8 +165,10 @@ void FillCommit(const MigrationRecord& record, PersistCommand& command) {
   command.next.waves_committed = record.wave + 1;
 }
 
-void FillAbort(const MigrationRecord& record, PersistCommand& command) {
-  if (record.prepared_version != Version()) command.update = WithdrawUpdate(record, {});
+void FillAbort(const MigrationRecord& record, const MachineView& view, PersistCommand& command) {
+  if (record.prepared_version != Version()) {
+    command.update = WithdrawUpdate(record, *view.head, {});
+  }
 }
 
 void FillAbandonUndo(const MigrationRecord& record, const MachineView& view,
@@ -152,7 +185,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
   MigrationRecord& next = command.next;
   switch (step) {
     case Step::kPrepare:
-      command.update = PrepareUpdate(record);
+      command.update = PrepareUpdate(record, *view.head);
       next.prepared_version = view.head->version().Next();
       return;
     case Step::kStartVerify:
@@ -177,12 +210,13 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.failure.clear();  // of an undo that was given up
       return;
     case Step::kAbort:
-      FillAbort(record, command);
+      FillAbort(record, view, command);
       next.failure = note;
       return;
     case Step::kAbortFencing:
       ReserveEpoch(view, command);
-      command.update = WithdrawUpdate(record, KeepWithDonors(record, next.wave_epoch));
+      command.update =
+          WithdrawUpdate(record, *view.head, KeepWithDonors(record, next.wave_epoch));
       next.failure = note;
       return;
     case Step::kRetreat:
@@ -197,7 +231,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.nonce = view.fresh_nonce;
       return;
     case Step::kCommitUndo:
-      command.update = WithdrawUpdate(record, GiveToRecipients(record));
+      command.update = WithdrawUpdate(record, *view.head, GiveToRecipients(record));
       return;
     case Step::kAbandonUndo:
       FillAbandonUndo(record, view, command);
@@ -205,6 +239,9 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       return;
     case Step::kGiveUp:
       next.failure = note;
+      return;
+    case Step::kSettle:
+      command.update = SettleUpdate(record, *view.head);
       return;
   }
 }
