@@ -344,15 +344,21 @@ std::optional<PersistCommand> MigrationMachine::DecidePlanned(const MachineView&
                              record_.preview.base_version.value, head.value),
                  view);
   }
-  PersistCommand prepare = BuildStep(draft_, Step::kPrepare, "", view);
-  const absl::StatusOr<Membership::Ptr> applied = Apply(*view.head, *prepare.update);
+  const bool moves = !record_.preview.moves.empty();
+  const Step step = moves ? Step::kPrepare : Step::kSettle;
+  PersistCommand first = BuildStep(draft_, step, "", view);
+  const absl::StatusOr<Membership::Ptr> applied = Apply(*view.head, *first.update);
   if (!applied.ok()) return Abort("the plan does not fit: " + Text(applied.status()), view);
   if (draft_.paused) {
     held_ = kPaused;
     return std::nullopt;
   }
+  if (!moves) {
+    return Take(step, kPlanChecked,
+                fmt::format("nothing moves: version {} has all of it", head.Next().value), view);
+  }
   return Take(
-      Step::kPrepare, kPlanChecked,
+      step, kPlanChecked,
       fmt::format("version {} inserts {} boundaries and {} pending moves", head.Next().value,
                   record_.preview.splits.size(), record_.preview.moves.size()),
       view);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/base/status_macros.h"
+#include "core/membership/keyspace_spec.h"
 
 namespace warmring {
 namespace {
@@ -23,73 +24,167 @@ absl::Status CheckLength(std::string_view field, const std::string& text, size_t
                                                 Printable(text, 40), text.size(), max_bytes));
 }
 
-// What a change is about: a node, or the rule of an override.
-std::string SubjectOf(const Change& change) {
-  if (const auto* add = std::get_if<AddNode>(&change)) {
-    return fmt::format("node '{}'", add->node.id);
+absl::Status CheckWeight(const std::string& field, uint32_t weight_milli) {
+  if (weight_milli >= Node::kMinWeightMilli && weight_milli <= Node::kMaxWeightMilli) {
+    return absl::OkStatus();
   }
-  if (const auto* remove = std::get_if<RemoveNode>(&change)) {
-    return fmt::format("node '{}'", remove->node);
-  }
-  if (const auto* set = std::get_if<SetOverride>(&change)) return set->rule.ToString();
-  return std::get<RemoveOverride>(change).rule.ToString();
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {} is out of bounds: use {} to {}", field, weight_milli / 1000.0,
+                  Node::kMinWeightMilli / 1000.0, Node::kMaxWeightMilli / 1000.0));
 }
 
-absl::Status CheckSetOverride(const std::string& field, const SetOverride& set) {
-  RETURN_IF_ERROR(ValidateOverrideRule(field + ".rule", set.rule));
-  if (set.nodes.empty() || set.nodes.size() > SetOverride::kMaxNodes) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}.nodes: {} nodes: name 1 to {}", field, set.nodes.size(), SetOverride::kMaxNodes));
+absl::Status CheckRebalance(const std::string& field, const Rebalance& rebalance) {
+  if (rebalance.by != Rebalance::By::kShare && rebalance.by != Rebalance::By::kLoad) {
+    return absl::InvalidArgumentError(fmt::format("{}.by: {} is unknown: use share (1) or load (2)",
+                                                  field, static_cast<uint32_t>(rebalance.by)));
   }
-  std::set<std::string_view> seen;
-  for (size_t i = 0; i < set.nodes.size(); ++i) {
-    RETURN_IF_ERROR(ValidateId(fmt::format("{}.nodes[{}]", field, i), set.nodes[i]));
-    if (seen.insert(set.nodes[i]).second) continue;
+  const bool by_load = rebalance.by == Rebalance::By::kLoad;
+  if (by_load == rebalance.bucket_load.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("{}.nodes[{}]: '{}' is named twice", field, i, set.nodes[i]));
+        by_load ? fmt::format("{}.bucket_load: it is empty: give the load of each bucket, or "
+                              "rebalance by share",
+                              field)
+                : fmt::format("{}.bucket_load: it is given and by is share: rebalance by load, or "
+                              "leave it out",
+                              field));
   }
-  return absl::OkStatus();
+  for (size_t i = 0; i < rebalance.bucket_load.size(); ++i) {
+    if (rebalance.bucket_load[i] <= Rebalance::kMaxBucketLoad) continue;
+    return absl::InvalidArgumentError(fmt::format("{}.bucket_load[{}]: {} is over the limit of {}",
+                                                  field, i, rebalance.bucket_load[i],
+                                                  Rebalance::kMaxBucketLoad));
+  }
+  if (rebalance.tolerance_ppm <= kWholePpm) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{}.tolerance_ppm: {} is out of bounds: use 0 to {}",
+                                                field, rebalance.tolerance_ppm, kWholePpm));
 }
 
-absl::Status CheckChange(const std::string& field, const Change& change) {
-  if (const auto* add = std::get_if<AddNode>(&change)) {
-    return ValidateNode(field + ".add.node", add->node);
+// What stands in one change and must stand in no other.
+class ChangeChecker {
+ public:
+  absl::Status Check(const std::string& field, const Change& change) {
+    field_ = field;
+    return std::visit([this](const auto& kind) { return CheckKind(kind); }, change);
   }
-  if (const auto* set = std::get_if<SetOverride>(&change)) {
-    return CheckSetOverride(field + ".set_override", *set);
-  }
-  if (const auto* remove = std::get_if<RemoveOverride>(&change)) {
-    return ValidateOverrideRule(field + ".remove_override.rule", remove->rule);
-  }
-  return ValidateId(field + ".remove.node", std::get<RemoveNode>(change).node);
-}
 
-bool IsOverride(const Change& change) {
+ private:
+  absl::Status CheckKind(const AddNode& add) {
+    RETURN_IF_ERROR(ValidateNode(field_ + ".add.node", add.node));
+    return NameNode(add.node.id);
+  }
+
+  absl::Status CheckKind(const RemoveNode& remove) {
+    RETURN_IF_ERROR(ValidateId(field_ + ".remove.node", remove.node));
+    return NameNode(remove.node);
+  }
+
+  absl::Status CheckKind(const SetWeight& set) {
+    RETURN_IF_ERROR(ValidateId(field_ + ".set_weight.node", set.node));
+    RETURN_IF_ERROR(CheckWeight(field_ + ".set_weight.weight", set.weight_milli));
+    return NameNode(set.node);
+  }
+
+  absl::Status CheckKind(const MoveBuckets& move) {
+    RETURN_IF_ERROR(ValidateId(field_ + ".move_buckets.to", move.to));
+    return NameBuckets(field_ + ".move_buckets.buckets", move.buckets, moved_);
+  }
+
+  absl::Status CheckKind(const Unpin& unpin) {
+    return NameBuckets(field_ + ".unpin.buckets", unpin.buckets, unpinned_);
+  }
+
+  absl::Status CheckKind(const Rebalance& rebalance) {
+    if (rebalanced_) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: an earlier change rebalances too: rebalance once", field_));
+    }
+    rebalanced_ = true;
+    return CheckRebalance(field_ + ".rebalance", rebalance);
+  }
+
+  absl::Status CheckKind(const SetOverride& set) {
+    const std::string field = field_ + ".set_override";
+    RETURN_IF_ERROR(NameRule(field, set.rule));
+    if (set.nodes.empty() || set.nodes.size() > SetOverride::kMaxNodes) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}.nodes: {} nodes: name 1 to {}", field, set.nodes.size(), SetOverride::kMaxNodes));
+    }
+    std::set<std::string_view> seen;
+    for (size_t i = 0; i < set.nodes.size(); ++i) {
+      RETURN_IF_ERROR(ValidateId(fmt::format("{}.nodes[{}]", field, i), set.nodes[i]));
+      if (seen.insert(set.nodes[i]).second) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}.nodes[{}]: '{}' is named twice", field, i, set.nodes[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckKind(const RemoveOverride& remove) {
+    return NameRule(field_ + ".remove_override", remove.rule);
+  }
+
+  absl::Status NameRule(const std::string& field, const OverrideRule& rule) {
+    RETURN_IF_ERROR(ValidateOverrideRule(field + ".rule", rule));
+    if (rules_.insert(rule).second) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format(
+        "{}.rule: {} is named by an earlier change too: name each rule once", field,
+        rule.ToString()));
+  }
+
+  absl::Status NameNode(const NodeId& node) {
+    if (nodes_.insert(node).second) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{}: node '{}' is named by an earlier change too: name each node once", field_,
+                    node));
+  }
+
+  static absl::Status NameBuckets(const std::string& field, const std::vector<uint32_t>& buckets,
+                                  std::set<uint32_t>& named) {
+    if (buckets.empty()) {
+      return absl::InvalidArgumentError(fmt::format("{}: none is named: name at least one", field));
+    }
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      constexpr uint32_t kHighest = (uint32_t{1} << KeyspaceSpec::kMaxDirectoryBits) - 1;
+      if (buckets[i] > kHighest) {
+        return absl::InvalidArgumentError(fmt::format(
+            "{}[{}]: {} is no bucket: use 0 to {}", field, i, buckets[i], kHighest));
+      }
+      if (!named.insert(buckets[i]).second) {
+        return absl::InvalidArgumentError(fmt::format(
+            "{}[{}]: bucket {} is named before: name each bucket once", field, i, buckets[i]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string field_;
+  std::set<NodeId> nodes_;
+  std::set<uint32_t> moved_;
+  std::set<uint32_t> unpinned_;
+  std::set<OverrideRule> rules_;
+  bool rebalanced_ = false;
+};
+
+bool IsAboutOverride(const Change& change) {
   return std::holds_alternative<SetOverride>(change) ||
          std::holds_alternative<RemoveOverride>(change);
 }
 
 absl::Status CheckChanges(const std::vector<Change>& changes) {
   if (changes.empty()) {
-    return absl::InvalidArgumentError("changes: it is empty: add or remove at least one node");
+    return absl::InvalidArgumentError("changes: it is empty: name at least one change");
   }
   if (changes.size() > kMaxChanges) {
     return absl::InvalidArgumentError(
         fmt::format("changes: {} changes are over the limit of {}: split the plan", changes.size(),
                     kMaxChanges));
   }
-  std::set<std::string> seen;
+  ChangeChecker checker;
   for (size_t i = 0; i < changes.size(); ++i) {
-    const std::string field = fmt::format("changes[{}]", i);
-    RETURN_IF_ERROR(CheckChange(field, changes[i]));
-    if (!seen.insert(SubjectOf(changes[i])).second) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: {} is named by an earlier change too: name each once", field,
-                      SubjectOf(changes[i])));
-    }
-    if (IsOverride(changes[i]) != IsOverride(changes[0])) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: overrides change in a plan of their own: submit two plans", field));
+    RETURN_IF_ERROR(checker.Check(fmt::format("changes[{}]", i), changes[i]));
+    if (IsAboutOverride(changes[i]) != IsAboutOverride(changes[0])) {
+      return absl::InvalidArgumentError(fmt::format(
+          "changes[{}]: overrides change in a plan of their own: submit two plans", i));
     }
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -23,7 +24,42 @@ struct RemoveNode {
   NodeId node;
   friend bool operator==(const RemoveNode&, const RemoveNode&) = default;
 };
-// The changes below are about overrides (core/membership/override.h), and stand in plans of their own.
+// The changes below are for a bucket directory.
+
+// Gives a member another weight; balance then moves what it has to, in both directions.
+struct SetWeight {
+  NodeId node;
+  uint32_t weight_milli = 1000;
+  friend bool operator==(const SetWeight&, const SetWeight&) = default;
+};
+// Gives these buckets to a node, and nothing else for them. With `pin` they stay there until they
+// are unpinned: the pins become part of the membership when the migration has succeeded.
+struct MoveBuckets {
+  std::vector<uint32_t> buckets;
+  NodeId to;
+  bool pin = false;
+  friend bool operator==(const MoveBuckets&, const MoveBuckets&) = default;
+};
+// Later plans may move these buckets again. Moves nothing by itself.
+struct Unpin {
+  std::vector<uint32_t> buckets;
+  friend bool operator==(const Unpin&, const Unpin&) = default;
+};
+// Moves buckets until every node is as close to its target as pins allow.
+struct Rebalance {
+  static constexpr uint32_t kDefaultTolerancePpm = 10'000;
+  static constexpr uint64_t kMaxBucketLoad = uint64_t{1} << 40;
+
+  enum class By : uint8_t { kShare = 1, kLoad = 2 };  // of hash space; of `bucket_load`
+  By by = By::kShare;
+  // kLoad: requests, keys, bytes: any one unit, a number for each bucket.
+  std::vector<uint64_t> bucket_load;
+  // kLoad: a node that is off its target by no more, in millionths of it, is left alone.
+  uint32_t tolerance_ppm = kDefaultTolerancePpm;
+  friend bool operator==(const Rebalance&, const Rebalance&) = default;
+};
+// The changes below are about overrides (core/membership/override.h), and stand in plans of their
+// own.
 
 // Gives the keys of a rule to these nodes, each an equal part of their hashes: a new override, or
 // other nodes for one that is there. To one node: the keys are on their own; to several: they are
@@ -39,7 +75,8 @@ struct RemoveOverride {
   OverrideRule rule;
   friend bool operator==(const RemoveOverride&, const RemoveOverride&) = default;
 };
-using Change = std::variant<AddNode, RemoveNode, SetOverride, RemoveOverride>;
+using Change = std::variant<AddNode, RemoveNode, SetWeight, MoveBuckets, Unpin, Rebalance,
+                            SetOverride, RemoveOverride>;
 
 // How a donor that does not acknowledge a fence may be passed over.
 enum class FencePolicy : uint8_t { kAckOnly = 1, kAckOrLease = 2 };

@@ -56,7 +56,7 @@ TEST(PlanTest, NameReasonAndKeyspace) {
 TEST(PlanTest, ChangesAreCounted) {
   MigrationPlan plan = Good();
   plan.changes.clear();
-  ExpectError(plan, "changes: it is empty: add or remove at least one node");
+  ExpectError(plan, "changes: it is empty: name at least one change");
   for (int i = 0; i < 10'000; ++i) plan.changes.push_back(RemoveNode{fmt::format("n{}", i)});
   EXPECT_TRUE(ValidatePlan(plan).ok());
   plan.changes.push_back(RemoveNode{"one-more"});

@@ -12,6 +12,8 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
+#include "core/placement/bucket_change.h"
+#include "core/placement/directory_allocator.h"
 #include "core/placement/yardstick.h"
 
 namespace warmring {
@@ -22,11 +24,19 @@ constexpr size_t kMaxRangesPerWave = 8192;
 constexpr uint32_t kWholePpm = 1'000'000;
 constexpr double kWholeSpace = 18446744073709551616.0;  // 2^64
 
+// A version that puts pins names a node for each: so many stay well below 512 KiB.
+constexpr size_t kMaxPinChanges = 4096;
+
 // What a plan changes, checked against the membership.
 struct Changes {
-  std::vector<Node> added;      // sorted by id
-  std::vector<NodeId> removed;  // sorted
-  std::vector<Node> after;      // members when all is done, sorted by id
+  std::vector<Node> added;           // sorted by id
+  std::vector<NodeId> removed;       // sorted
+  std::vector<Reweight> reweights;   // sorted by id
+  std::vector<Node> after;           // members when all is done, sorted by id
+  std::vector<BucketChange::Placed> placed;
+  std::vector<Pin> pins_put;           // sorted by bucket
+  std::vector<uint32_t> pins_removed;  // sorted
+  const Rebalance* rebalance = nullptr;  // of the plan
 };
 
 absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan) {
@@ -103,56 +113,302 @@ absl::Status CheckTogether(const KeyspaceSpec& spec, const std::vector<Node>& af
   return absl::OkStatus();
 }
 
-absl::Status CheckOwnsNoOverride(const Membership& membership, const std::string& field,
-                                 const NodeId& id) {
-  for (const Override& item : membership.overrides()) {
-    for (const OverrideRange& range : item.ranges) {
-      if (membership.nodes()[range.owner].id != id) continue;
+// Reads the changes of a plan one by one, against the membership.
+class ChangeCollector {
+ public:
+  explicit ChangeCollector(const Membership& membership) : membership_(membership) {
+    for (const Pin& pin : membership.pins()) pins_[pin.bucket] = pin.node;
+  }
+
+  absl::Status Add(const std::string& field, const Change& change) {
+    field_ = field;
+    return std::visit([this](const auto& kind) { return AddKind(kind); }, change);
+  }
+
+  absl::StatusOr<Changes> Collected() &&;
+
+ private:
+  // Where a bucket is to go, or stays with its pin.
+  struct Wish {
+    NodeId to;
+    bool pin = false;
+    std::string field;
+  };
+
+  absl::Status AddKind(const AddNode& add) {
+    RETURN_IF_ERROR(CheckAdd(membership_, field_ + ".add.node", add.node));
+    changes_.added.push_back(add.node);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddKind(const RemoveNode& remove) {
+    RETURN_IF_ERROR(FindMember(field_ + ".remove.node", remove.node).status());
+    RETURN_IF_ERROR(CheckOwnsNoOverride(remove.node));
+    changes_.removed.push_back(remove.node);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddKind(const SetWeight& set) {
+    const std::string field = field_ + ".set_weight";
+    RETURN_IF_ERROR(NeedDirectory(
+        field, "the tokens of a ring stay where they are: remove the node and add it again, or use"));
+    ASSIGN_OR_RETURN(const Node* const node, FindMember(field + ".node", set.node));
+    if (node->weight_milli == set.weight_milli) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: '{}' has the keys of the override for {}: give them to other nodes or "
-                      "remove the override first",
-                      field, id, item.rule.ToString()));
+          fmt::format("{}.weight: {} is the weight of '{}' already: choose another, or leave the "
+                      "change out",
+                      field, set.weight_milli / 1000.0, set.node));
     }
+    changes_.reweights.push_back({set.node, node->weight_milli, set.weight_milli});
+    return absl::OkStatus();
+  }
+
+  absl::Status AddKind(const MoveBuckets& move) {
+    const std::string field = field_ + ".move_buckets";
+    RETURN_IF_ERROR(NeedDirectory(field, "a ring has no buckets: use"));
+    if (!move.pin && membership_.spec().allocator == Allocator::kRendezvous) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}.pin: rendezvous would move the buckets back with the next plan: pin them", field));
+    }
+    RETURN_IF_ERROR(CheckBuckets(field, move.buckets));
+    for (const uint32_t bucket : move.buckets) wishes_[bucket] = {move.to, move.pin, field};
+    return absl::OkStatus();
+  }
+
+  absl::Status AddKind(const Unpin& unpin) {
+    const std::string field = field_ + ".unpin";
+    RETURN_IF_ERROR(NeedDirectory(field, "a ring has no buckets: use"));
+    RETURN_IF_ERROR(CheckBuckets(field, unpin.buckets));
+    for (size_t i = 0; i < unpin.buckets.size(); ++i) {
+      if (!pins_.contains(unpin.buckets[i])) {
+        return absl::InvalidArgumentError(fmt::format(
+            "{}.buckets[{}]: bucket {} is not pinned: leave it out", field, i, unpin.buckets[i]));
+      }
+      unpinned_.insert(unpin.buckets[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddKind(const Rebalance& rebalance) {
+    const std::string field = field_ + ".rebalance";
+    RETURN_IF_ERROR(NeedDirectory(field, "the tokens of a ring stay where they are: use"));
+    changes_.rebalance = &rebalance;
+    if (rebalance.bucket_load.empty()) return absl::OkStatus();
+    if (membership_.spec().allocator == Allocator::kRendezvous) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.bucket_load: rendezvous decides by names and weights alone: give weights, "
+                      "or pin the buckets that are hot",
+                      field));
+    }
+    if (rebalance.bucket_load.size() != membership_.ranges().size()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}.bucket_load: it has {} numbers: give one for each of the {} buckets of keyspace '{}'",
+          field, rebalance.bucket_load.size(), membership_.ranges().size(), membership_.spec().id));
+    }
+    const bool loaded = std::any_of(rebalance.bucket_load.begin(), rebalance.bucket_load.end(),
+                                    [](uint64_t load) { return load > 0; });
+    if (loaded) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{}.bucket_load: it is 0 everywhere: leave it out to balance by share", field));
+  }
+
+  // Plans about overrides take another way.
+  absl::Status AddKind(const SetOverride&) { return absl::OkStatus(); }
+  absl::Status AddKind(const RemoveOverride&) { return absl::OkStatus(); }
+
+  absl::Status CheckOwnsNoOverride(const NodeId& node) const {
+    for (const Override& item : membership_.overrides()) {
+      for (const OverrideRange& range : item.ranges) {
+        if (membership_.nodes()[range.owner].id != node) continue;
+        return absl::InvalidArgumentError(
+            fmt::format("{}.remove.node: '{}' has keys of the override for {}: give them to other "
+                        "nodes, or remove the override, in a plan before this one",
+                        field_, node, item.rule.ToString()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<const Node*> FindMember(const std::string& field, const NodeId& id) const {
+    const std::optional<NodeIndex> index = membership_.FindNode(id);
+    if (index.has_value()) return &membership_.nodes()[*index];
+    return absl::InvalidArgumentError(
+        fmt::format("{}: '{}' is not a node of keyspace '{}'", field, id, membership_.spec().id));
+  }
+
+  absl::Status NeedDirectory(const std::string& field, std::string_view why) const {
+    if (membership_.spec().placement == PlacementKind::kDirectory) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{}: keyspace '{}' is a ring: {} a keyspace with placement directory", field,
+                    membership_.spec().id, why));
+  }
+
+  absl::Status CheckBuckets(const std::string& field, const std::vector<uint32_t>& buckets) const {
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      if (buckets[i] < membership_.ranges().size()) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}.buckets[{}]: keyspace '{}' has no bucket {}: use 0 to {}", field, i,
+                      membership_.spec().id, buckets[i], membership_.ranges().size() - 1));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindMembersAfter();
+  absl::Status PlaceBuckets();
+  absl::Status CheckPinsOfRemoved() const;
+
+  const Membership& membership_;
+  std::string field_;  // of the change that is read
+  Changes changes_;
+  std::map<uint32_t, NodeId> pins_;  // as they are
+  std::map<uint32_t, Wish> wishes_;
+  std::set<uint32_t> unpinned_;
+};
+
+absl::Status ChangeCollector::FindMembersAfter() {
+  const auto by_id = [](const Node& a, const Node& b) { return a.id < b.id; };
+  std::sort(changes_.added.begin(), changes_.added.end(), by_id);
+  std::sort(changes_.removed.begin(), changes_.removed.end());
+  std::sort(changes_.reweights.begin(), changes_.reweights.end(),
+            [](const Reweight& a, const Reweight& b) { return a.node < b.node; });
+  std::map<std::string_view, uint32_t> weights;
+  for (const Reweight& reweight : changes_.reweights) weights[reweight.node] = reweight.after_milli;
+  changes_.after = changes_.added;
+  for (const Node& node : membership_.nodes()) {
+    if (std::binary_search(changes_.removed.begin(), changes_.removed.end(), node.id)) continue;
+    changes_.after.push_back(node);
+    const auto weight = weights.find(node.id);
+    if (weight != weights.end()) changes_.after.back().weight_milli = weight->second;
+  }
+  std::sort(changes_.after.begin(), changes_.after.end(), by_id);
+  if (changes_.after.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("changes: they remove the last node of keyspace '{}': add another one in "
+                    "the same plan, or keep one",
+                    membership_.spec().id));
+  }
+  RETURN_IF_ERROR(CheckTogether(membership_.spec(), changes_.after));
+  return ValidatePlacementSize(membership_.spec(), changes_.after);
+}
+
+absl::Status ChangeCollector::PlaceBuckets() {
+  std::set<std::string_view> members;
+  for (const Node& node : changes_.after) members.insert(node.id);
+  for (const auto& [bucket, wish] : wishes_) {
+    if (!members.contains(wish.to)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.to: '{}' is not a node of keyspace '{}' after this plan: name one that "
+                      "stays, or add it in the same plan",
+                      wish.field, wish.to, membership_.spec().id));
+    }
+    changes_.placed.push_back({bucket, wish.to});
+    const auto pin = pins_.find(bucket);
+    const bool was_pinned = pin != pins_.end();
+    if (wish.pin) {
+      if (!was_pinned || pin->second != wish.to) changes_.pins_put.push_back({bucket, wish.to});
+    } else if (was_pinned && !unpinned_.contains(bucket)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: bucket {} is pinned to '{}': pin it where it goes, or unpin it in the "
+                      "same plan",
+                      wish.field, bucket, pin->second));
+    }
+  }
+  for (const uint32_t bucket : unpinned_) {
+    const auto wish = wishes_.find(bucket);
+    if (wish == wishes_.end() || !wish->second.pin) changes_.pins_removed.push_back(bucket);
+  }
+  if (changes_.pins_put.size() + changes_.pins_removed.size() <= kMaxPinChanges) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("changes: they pin {} buckets and unpin {}: change at most {} pins in one plan",
+                  changes_.pins_put.size(), changes_.pins_removed.size(), kMaxPinChanges));
+}
+
+// A pin is a decision of somebody: it does not go away with its node unless somebody says so.
+absl::Status ChangeCollector::CheckPinsOfRemoved() const {
+  for (const NodeId& node : changes_.removed) {
+    constexpr size_t kNamed = 5;
+    std::vector<uint32_t> left;
+    for (const auto& [bucket, pinned_to] : pins_) {
+      const auto wish = wishes_.find(bucket);
+      const bool repinned = wish != wishes_.end() && wish->second.pin;
+      if (pinned_to == node && !unpinned_.contains(bucket) && !repinned) left.push_back(bucket);
+    }
+    if (left.empty()) continue;
+    const size_t more = left.size() - std::min(left.size(), kNamed);
+    left.resize(left.size() - more);
+    return absl::InvalidArgumentError(
+        fmt::format("changes: '{}' is removed, and bucket{} {}{} pinned to it: unpin them, or move "
+                    "them with a pin to another node, in the same plan",
+                    node, left.size() > 1 ? "s" : "", absl::StrJoin(left, ", "),
+                    more > 0             ? fmt::format(" and {} more are", more)
+                    : left.size() > 1 ? " are"
+                                         : " is"));
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<Changes> ChangeCollector::Collected() && {
+  RETURN_IF_ERROR(FindMembersAfter());
+  RETURN_IF_ERROR(PlaceBuckets());
+  RETURN_IF_ERROR(CheckPinsOfRemoved());
+  return std::move(changes_);
+}
+
+// REQUIRES: `plan` outlives the result.
 absl::StatusOr<Changes> CollectChanges(const Membership& membership, const MigrationPlan& plan) {
-  Changes changes;
+  ChangeCollector collector(membership);
   for (size_t i = 0; i < plan.changes.size(); ++i) {
-    if (const auto* add = std::get_if<AddNode>(&plan.changes[i])) {
-      RETURN_IF_ERROR(CheckAdd(membership, fmt::format("changes[{}].add.node", i), add->node));
-      changes.added.push_back(add->node);
-      continue;
-    }
-    const NodeId& id = std::get<RemoveNode>(plan.changes[i]).node;
-    if (!membership.FindNode(id).has_value()) {
-      return absl::InvalidArgumentError(
-          fmt::format("changes[{}].remove.node: '{}' is not a node of keyspace '{}'", i, id,
-                      membership.spec().id));
-    }
-    RETURN_IF_ERROR(CheckOwnsNoOverride(membership, fmt::format("changes[{}].remove.node", i), id));
-    changes.removed.push_back(id);
+    RETURN_IF_ERROR(collector.Add(fmt::format("changes[{}]", i), plan.changes[i]));
   }
-  const auto by_id = [](const Node& a, const Node& b) { return a.id < b.id; };
-  std::sort(changes.added.begin(), changes.added.end(), by_id);
-  std::sort(changes.removed.begin(), changes.removed.end());
-  changes.after = changes.added;
-  for (const Node& node : membership.nodes()) {
-    if (!std::binary_search(changes.removed.begin(), changes.removed.end(), node.id)) {
-      changes.after.push_back(node);
-    }
+  return std::move(collector).Collected();
+}
+
+using Balance = ReallocateOptions::Balance;
+
+// What may move beside what is asked for by name.
+Balance BalanceOf(const Changes& changes) {
+  if (changes.rebalance != nullptr || !changes.reweights.empty()) return Balance::kAll;
+  return changes.added.empty() && changes.removed.empty() ? Balance::kNothing
+                                                          : Balance::kAddedOnly;
+}
+
+absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const Changes& changes) {
+  if (membership.spec().placement == PlacementKind::kRing) {
+    return Reallocate(membership, changes.added, changes.removed);
   }
-  std::sort(changes.after.begin(), changes.after.end(), by_id);
-  if (changes.after.empty()) {
+  BucketChange change;
+  change.added = changes.added;
+  change.removed = changes.removed;
+  for (const Reweight& reweight : changes.reweights) {
+    change.weight_milli[reweight.node] = reweight.after_milli;
+  }
+  change.placed = changes.placed;
+  change.unpinned = changes.pins_removed;
+  change.balance = BalanceOf(changes);
+  if (changes.rebalance != nullptr) {
+    change.load = changes.rebalance->bucket_load;
+    change.load_tolerance_ppm = changes.rebalance->tolerance_ppm;
+  }
+  return ReallocateBuckets(membership, change);
+}
+
+absl::Status CheckEffect(const Changes& changes, const Reallocation& reallocation) {
+  if (!reallocation.moves.empty()) return absl::OkStatus();
+  if (!changes.added.empty()) {
     return absl::InvalidArgumentError(
-        fmt::format("changes: they remove the last node of keyspace '{}': add another one in "
-                    "the same plan, or keep one",
-                    membership.spec().id));
+        "changes: nothing would move: an added node is too light for a single range; raise its "
+        "weight");
   }
-  RETURN_IF_ERROR(CheckTogether(membership.spec(), changes.after));
-  RETURN_IF_ERROR(ValidatePlacementSize(membership.spec(), changes.after));
-  return changes;
+  const bool has_effect = !changes.removed.empty() || !changes.reweights.empty() ||
+                          !changes.pins_put.empty() || !changes.pins_removed.empty();
+  if (has_effect) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      changes.rebalance != nullptr
+          ? "changes: nothing would move: every node is as close to its target as buckets, pins and "
+            "tolerance allow"
+          : "changes: nothing would move: the buckets are where the plan wants them");
 }
 
 absl::Status CheckRdbVersions(const std::vector<RangeMove>& moves,
@@ -253,7 +509,7 @@ std::vector<PlannedMove> CutIntoWaves(const Membership& prepared,
 absl::StatusOr<Membership::Ptr> Prepared(const Membership& membership, const Changes& changes,
                                          const Reallocation& reallocation) {
   Update update;
-  update.put_nodes = changes.added;
+  update.put_nodes = changes.after;
   update.split_at = reallocation.splits;
   for (const RangeMove& move : reallocation.moves) {
     update.put_moves.push_back({"plan", 0, move.from, move.to, MovePhase::kWarming, move.ranges});
@@ -314,6 +570,59 @@ double MaxOverMean(const std::vector<Node>& nodes, const std::map<NodeId, double
   return worst;
 }
 
+// What nodes must gain at least to have their part by weight, with `had` as it is.
+double LeastGain(const std::vector<Node>& after, const std::map<NodeId, double>& had) {
+  const double weight = WeightOf(after);
+  double gain = 0;
+  for (const Node& node : after) {
+    const auto at = had.find(node.id);
+    gain += std::max(0.0, node.weight_milli / weight - (at == had.end() ? 0.0 : at->second));
+  }
+  return gain;
+}
+
+// `prepared` has the moves; its ranges are the buckets.
+void FillLoad(const Membership& membership, const Changes& changes, const Membership& prepared,
+              Preview& preview) {
+  const std::vector<uint64_t>& load = changes.rebalance->bucket_load;
+  double total = 0;
+  for (const uint64_t of_bucket : load) total += static_cast<double>(of_bucket);
+  std::map<NodeId, double> before;
+  std::map<NodeId, double> after;
+  for (const Node& node : membership.nodes()) before[node.id] = 0;
+  for (const Node& node : changes.after) after[node.id] = 0;
+  LoadFigures figures;
+  for (size_t bucket = 0; bucket < load.size(); ++bucket) {
+    const double share = static_cast<double>(load[bucket]) / total;
+    const NodeId& owner = membership.nodes()[membership.ranges()[bucket].owner].id;
+    const int move = prepared.MoveAt(bucket);
+    before[owner] += share;
+    after[move < 0 ? owner : prepared.moves()[static_cast<size_t>(move)].to] += share;
+    if (move >= 0) figures.moved_share += share;
+  }
+  figures.ideal_share = LeastGain(changes.after, before);
+  figures.max_over_mean_before = MaxOverMean(membership.nodes(), before);
+  figures.max_over_mean_after = MaxOverMean(changes.after, after);
+  for (NodeShare& share : preview.shares) {
+    share.load_before = before[share.node];
+    share.load_after = after[share.node];
+  }
+  preview.load = figures;
+}
+
+double IdealShareOf(const Membership& membership, const Changes& changes,
+                    const std::map<NodeId, double>& before, double moved) {
+  switch (BalanceOf(changes)) {
+    case Balance::kAddedOnly:
+      return IdealShare(membership.nodes(), changes.after);
+    case Balance::kAll:
+      return LeastGain(changes.after, before);
+    case Balance::kNothing:
+      break;
+  }
+  return moved;
+}
+
 void FillFigures(const Membership& membership, const Changes& changes,
                  const std::vector<RangeMove>& moves, const std::map<NodeId, NodeFact>& facts,
                  Preview& preview) {
@@ -327,14 +636,28 @@ void FillFigures(const Membership& membership, const Changes& changes,
     preview.bytes_moved += share.bytes_out;
   }
   for (const RangeMove& move : moves) preview.moved_share += move.ranges.Share();
-  preview.ideal_share = IdealShare(membership.nodes(), changes.after);
+  preview.ideal_share = IdealShareOf(membership, changes, before, preview.moved_share);
   preview.modulo_share = ModuloShare(membership.nodes(), changes.after);
   preview.plain_ring_share = PlainRingShare(membership.nodes(), changes.after);
   preview.max_over_mean_before = MaxOverMean(membership.nodes(), before);
   preview.max_over_mean_after = MaxOverMean(changes.after, after);
 }
 
-std::vector<std::string> WarningsOf(const Changes& changes, const MigrationPlan& plan,
+// Balance stops at pins, which whoever reads the figures should know.
+void WarnOfPins(const Membership& membership, const Changes& changes,
+                std::vector<std::string>& warnings) {
+  if (BalanceOf(changes) != Balance::kAll) return;
+  std::set<uint32_t> changed(changes.pins_removed.begin(), changes.pins_removed.end());
+  for (const BucketChange::Placed& placed : changes.placed) changed.insert(placed.bucket);
+  const auto stay = std::count_if(membership.pins().begin(), membership.pins().end(),
+                                  [&](const Pin& pin) { return !changed.contains(pin.bucket); });
+  if (stay == 0) return;
+  warnings.push_back(fmt::format("{} pinned bucket{} where {}", stay,
+                                 stay == 1 ? " stays" : "s stay", stay == 1 ? "it is" : "they are"));
+}
+
+std::vector<std::string> WarningsOf(const Membership& membership, const Changes& changes,
+                                    const MigrationPlan& plan,
                                     const std::vector<RangeMove>& moves,
                                     const std::map<NodeId, NodeFact>& facts) {
   const std::string timeout = absl::FormatDuration(plan.strategy.warm_timeout);
@@ -362,12 +685,9 @@ std::vector<std::string> WarningsOf(const Changes& changes, const MigrationPlan&
                     "transfer will tell",
                     absl::StrJoin(unknown_rdb, ", ")));
   }
+  WarnOfPins(membership, changes, warnings);
   return warnings;
 }
-
-}  // namespace
-
-namespace {
 
 // A plan about overrides moves nothing of the common plane: every figure of balance stays.
 absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const MigrationPlan& plan,
@@ -385,7 +705,7 @@ absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const Mig
   }
   preview.overrides = std::move(overrides.changes);
   FillFigures(membership, changes, {}, facts, preview);
-  preview.warnings = WarningsOf(changes, plan, overrides.moves, facts);
+  preview.warnings = WarningsOf(membership, changes, plan, overrides.moves, facts);
   preview.warnings.push_back(
       "how many keys the rules match is known when their donors have looked through all they hold");
   return preview;
@@ -399,13 +719,8 @@ absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& 
   RETURN_IF_ERROR(CheckBase(membership, plan));
   if (IsAboutOverrides(plan)) return PreviewOverrides(membership, plan, facts);
   ASSIGN_OR_RETURN(const Changes changes, CollectChanges(membership, plan));
-  const Reallocation reallocation = Reallocate(membership, changes.added, changes.removed);
-  if (reallocation.moves.empty()) {
-    return absl::InvalidArgumentError(
-        "changes: nothing would move: an added node is too light for a single range; raise "
-        "its "
-        "weight");
-  }
+  ASSIGN_OR_RETURN(const Reallocation reallocation, ReallocationOf(membership, changes));
+  RETURN_IF_ERROR(CheckEffect(changes, reallocation));
   RETURN_IF_ERROR(CheckRdbVersions(reallocation.moves, facts));
   ASSIGN_OR_RETURN(const Membership::Ptr prepared, Prepared(membership, changes, reallocation));
 
@@ -413,12 +728,18 @@ absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& 
   preview.keyspace = membership.spec().id;
   preview.base_version = membership.version();
   preview.moves = CutIntoWaves(*prepared, plan.strategy.commit_steps_ppm);
-  preview.waves = preview.moves.back().wave + 1;
+  preview.waves = preview.moves.empty() ? 0 : preview.moves.back().wave + 1;
   preview.nodes_added = changes.added;
   preview.nodes_removed = changes.removed;
+  preview.reweights = changes.reweights;
+  preview.pins_put = changes.pins_put;
+  preview.pins_removed = changes.pins_removed;
   preview.splits = reallocation.splits;
   FillFigures(membership, changes, reallocation.moves, facts, preview);
-  preview.warnings = WarningsOf(changes, plan, reallocation.moves, facts);
+  if (changes.rebalance != nullptr && !changes.rebalance->bucket_load.empty()) {
+    FillLoad(membership, changes, *prepared, preview);
+  }
+  preview.warnings = WarningsOf(membership, changes, plan, reallocation.moves, facts);
   return preview;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,9 +39,30 @@ struct NodeShare {
   double ideal_after = 0;
   uint64_t keys_out = 0;  // estimate, from the donor's counts; 0 = unknown
   uint64_t bytes_out = 0;
+  double load_before = 0;  // share of the plan's load, 0..1; 0 without one
+  double load_after = 0;
+};
+
+// A member that gets another weight.
+struct Reweight {
+  NodeId node;
+  uint32_t before_milli = 0;
+  uint32_t after_milli = 0;
+  friend bool operator==(const Reweight&, const Reweight&) = default;
+};
+
+// What a plan with a load does to it.
+struct LoadFigures {
+  double moved_share = 0;  // of the load
+  double ideal_share = 0;  // the least that gives every node its part by weight
+  double max_over_mean_before = 0;  // by weight
+  double max_over_mean_after = 0;
+  friend bool operator==(const LoadFigures&, const LoadFigures&) = default;
 };
 
 // The answer to a plan: exactly what the machine will execute, and its figures.
+//
+// It may move nothing, when all it does is to pins, weights, or members that own nothing.
 struct Preview {
   friend bool operator==(const Preview&, const Preview&) = default;
   KeyspaceId keyspace;
@@ -48,9 +71,14 @@ struct Preview {
   std::vector<PlannedMove> moves;  // sorted by (wave, from, to)
   std::vector<Node> nodes_added;
   std::vector<NodeId> nodes_removed;
-  std::vector<HashPoint> splits;  // boundaries the prepare version inserts
+  std::vector<Reweight> reweights;     // by node id; from the prepare version on
+  std::vector<Pin> pins_put;           // by bucket; in the version that ends the migration
+  std::vector<uint32_t> pins_removed;  // likewise; one that is replaced is not here
+  std::vector<HashPoint> splits;       // boundaries the prepare version inserts
   double moved_share = 0;
-  double ideal_share = 0;           // the mathematical minimum for balanced ownership
+  // The least that balances what the plan balances: the ownership by weight, of a plan that adds
+  // or removes nodes; of one that names buckets only, it is what moves.
+  double ideal_share = 0;
   double modulo_share = 0;          // what hash-mod-N would have moved
   double plain_ring_share = 0;      // what a plain token ring would have moved
   double max_over_mean_before = 0;  // by weight
@@ -58,6 +86,7 @@ struct Preview {
   std::vector<NodeShare> shares;  // by node id
   uint64_t keys_moved = 0;        // estimates; 0 = unknown
   uint64_t bytes_moved = 0;
+  std::optional<LoadFigures> load;  // with a load
   std::vector<OverrideChange> overrides;  // sorted by plane; all in wave 0
   std::vector<std::string> warnings;
 };
@@ -65,9 +94,10 @@ struct Preview {
 // Computes what a plan does to a membership. Pure and deterministic: the same inputs give the same
 // preview, and the conductor executes the preview it was given, so what an operator saw is what
 // happens. Errors:
-//   InvalidArgument      the plan is malformed, names an unknown or duplicate node, removes the
-//                        last node or one that an override gives keys to, mixes overrides with
-//                        other changes, or changes nothing
+//   InvalidArgument      the plan is malformed, names an unknown or duplicate node or bucket,
+//                        removes the last node or one that buckets are pinned to, moves a pinned
+//                        bucket without saying what becomes of the pin, asks a ring for what only a
+//                        directory can do, removes a node that an override gives keys to, has a load of the wrong size, or changes nothing
 //   FailedPrecondition   replication > 1; RDB versions of donor and recipient do not fit
 //   Aborted              base_version is not current, or moves are already under way
 absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,

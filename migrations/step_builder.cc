@@ -14,6 +14,7 @@ constexpr size_t kMaxHistory = 256;
 std::string_view FailpointOf(Step step) {
   switch (step) {
     case Step::kPrepare:
+    case Step::kSettle:
       return "p2";
     case Step::kStartVerify:
       return "p3";
@@ -108,9 +109,27 @@ void ReserveEpoch(const MachineView& view, PersistCommand& command) {
   command.next.wave_epoch = view.next_epoch;
 }
 
-Update PrepareUpdate(const MigrationRecord& record) {
+// The reweighted nodes as they are in the head but for the weight. No other change of the keyspace
+// runs beside a migration, so the weight before it is the one to go back to.
+enum class Weights { kBefore, kAfter };
+std::vector<Node> Reweighted(const MigrationRecord& record, const Membership& head,
+                             Weights weights) {
+  std::vector<Node> nodes;
+  for (const Reweight& reweight : record.preview.reweights) {
+    const std::optional<NodeIndex> index = head.FindNode(reweight.node);
+    if (!index.has_value()) continue;
+    nodes.push_back(head.nodes()[*index]);
+    nodes.back().weight_milli =
+        weights == Weights::kBefore ? reweight.before_milli : reweight.after_milli;
+  }
+  return nodes;
+}
+
+Update PrepareUpdate(const MigrationRecord& record, const Membership& head) {
   Update update;
-  update.put_nodes = record.preview.nodes_added;
+  update.put_nodes = Reweighted(record, head, Weights::kAfter);
+  update.put_nodes.insert(update.put_nodes.end(), record.preview.nodes_added.begin(),
+                          record.preview.nodes_added.end());
   update.split_at = record.preview.splits;
   for (const OverrideChange& change : record.preview.overrides) {
     if (change.is_new) update.put_overrides.push_back({change.plane, change.rule, {}, Epoch()});
@@ -143,18 +162,29 @@ std::vector<Plane> EndedOverrides(const MachineView& view) {
   return ended;
 }
 
+// Pins change here and not before, so that no way back has to think of them.
 Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
   Update update;
   update.remove_moves = {record.id};
   update.remove_overrides = EndedOverrides(view);
+  update.remove_pins = record.preview.pins_removed;
+  update.put_pins = record.preview.pins_put;
   update.remove_nodes = record.preview.nodes_removed;
   return update;
 }
 
+Update SettleUpdate(const MigrationRecord& record, const MachineView& view) {
+  Update update = ReleaseUpdate(record, view);
+  update.remove_moves.clear();
+  update.put_nodes = Reweighted(record, *view.head, Weights::kAfter);
+  return update;
+}
+
 // Nothing of the migration is left. (Boundaries that it inserted stay: they change no owner.)
-Update WithdrawUpdate(const MigrationRecord& record, std::vector<Assignment> assignments,
-                      std::vector<PutOverride> overrides) {
+Update WithdrawUpdate(const MigrationRecord& record, const Membership& head,
+                      std::vector<Assignment> assignments, std::vector<PutOverride> overrides) {
   Update update;
+  update.put_nodes = Reweighted(record, head, Weights::kBefore);
   update.assignments = std::move(assignments);
   update.put_overrides = std::move(overrides);
   update.remove_moves = {record.id};
@@ -185,9 +215,9 @@ void FillCommit(const MigrationRecord& record, PersistCommand& command) {
   command.next.waves_committed = record.wave + 1;
 }
 
-void FillAbort(const MigrationRecord& record, PersistCommand& command) {
+void FillAbort(const MigrationRecord& record, const MachineView& view, PersistCommand& command) {
   if (record.prepared_version == Version()) return;
-  command.update = WithdrawUpdate(record, {}, {});
+  command.update = WithdrawUpdate(record, *view.head, {}, {});
   command.update->remove_overrides = NewPlanes(record.preview);
 }
 
@@ -205,7 +235,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
   MigrationRecord& next = command.next;
   switch (step) {
     case Step::kPrepare:
-      command.update = PrepareUpdate(record);
+      command.update = PrepareUpdate(record, *view.head);
       next.prepared_version = view.head->version().Next();
       return;
     case Step::kStartVerify:
@@ -230,13 +260,14 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.failure.clear();  // of an undo that was given up
       return;
     case Step::kAbort:
-      FillAbort(record, command);
+      FillAbort(record, view, command);
       next.failure = note;
       return;
     case Step::kAbortFencing:
       ReserveEpoch(view, command);
-      command.update = WithdrawUpdate(record, KeepWithDonors(record, next.wave_epoch),
-                                      OverridesBefore(record.preview, next.wave_epoch));
+      command.update =
+          WithdrawUpdate(record, *view.head, KeepWithDonors(record, next.wave_epoch),
+                         OverridesBefore(record.preview, next.wave_epoch));
       // Nobody but its donors ever had a key of it.
       command.update->remove_overrides = NewPlanes(record.preview);
       next.failure = note;
@@ -253,7 +284,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.nonce = view.fresh_nonce;
       return;
     case Step::kCommitUndo:
-      command.update = WithdrawUpdate(record, GiveToRecipients(record),
+      command.update = WithdrawUpdate(record, *view.head, GiveToRecipients(record),
                                       OverridesBefore(record.preview, record.wave_epoch));
       return;
     case Step::kAbandonUndo:
@@ -262,6 +293,9 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       return;
     case Step::kGiveUp:
       next.failure = note;
+      return;
+    case Step::kSettle:
+      command.update = SettleUpdate(record, view);
       return;
   }
 }

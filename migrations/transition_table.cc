@@ -50,6 +50,8 @@ std::string_view StepName(Step step) {
       return "PA abandon undo";
     case Step::kGiveUp:
       return "give up";
+    case Step::kSettle:
+      return "P2 settle";
   }
   return "unknown step";
 }

@@ -39,6 +39,7 @@ enum class Step : uint8_t {
   kCommitUndo,    //     UndoFencing -> RolledBack, writes the undo version
   kAbandonUndo,   //     UndoFencing -> Soaking: present owners go on under a fresh epoch
   kGiveUp,        //     any live stage -> Failed
+  kSettle,        // P2  Planned -> Succeeded, when nothing moves: one version does it all
 };
 
 struct TransitionRule {
@@ -50,6 +51,7 @@ struct TransitionRule {
 
 inline constexpr TransitionRule kTransitions[] = {
     {Step::kPrepare, Stage::kPlanned, Stage::kWarming, kPlanChecked},
+    {Step::kSettle, Stage::kPlanned, Stage::kSucceeded, kPlanChecked},
     {Step::kStartVerify, Stage::kWarming, Stage::kVerifying, kWarmed},
     {Step::kRestartWarm, Stage::kVerifying, Stage::kWarming, kNoEvidence},
     {Step::kFenceWave, Stage::kVerifying, Stage::kFencing,

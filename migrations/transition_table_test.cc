@@ -18,7 +18,7 @@ constexpr Step kAllSteps[] = {Step::kPrepare,     Step::kStartVerify, Step::kRes
                               Step::kFenceWave,   Step::kCommitWave,  Step::kStartSoak,
                               Step::kRelease,     Step::kAbort,       Step::kAbortFencing,
                               Step::kRetreat,     Step::kFenceUndo,   Step::kCommitUndo,
-                              Step::kAbandonUndo, Step::kGiveUp};
+                              Step::kAbandonUndo, Step::kGiveUp,      Step::kSettle};
 constexpr uint32_t kEvidenceSets = 1u << 10;
 
 struct Expected {
@@ -31,6 +31,7 @@ const std::map<std::pair<Stage, Step>, Expected>& Table() {
   using T = Step;
   static const auto* const kTable = new std::map<std::pair<Stage, Step>, Expected>{
       {{S::kPlanned, T::kPrepare}, {S::kWarming, {kPlanChecked}}},
+      {{S::kPlanned, T::kSettle}, {S::kSucceeded, {kPlanChecked}}},
       {{S::kPlanned, T::kAbort}, {S::kAborted, {}}},
       {{S::kWarming, T::kStartVerify}, {S::kVerifying, {kWarmed}}},
       {{S::kWarming, T::kAbort}, {S::kAborted, {}}},

@@ -1,12 +1,11 @@
 #include "core/placement/allocator.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
-#include <string_view>
 
 #include <fmt/format.h>
 
+#include "core/placement/bucket_change.h"
 #include "core/placement/deliberate_ring.h"
 #include "core/placement/directory_allocator.h"
 #include "core/placement/member.h"
@@ -32,34 +31,6 @@ std::vector<OwnedRange> InitialDirectory(const KeyspaceSpec& spec,
     ranges[bucket] = {BucketEnd(spec.directory_bits, bucket), directory.OwnerOf(bucket, 0), epoch};
   }
   return ranges;
-}
-
-Reallocation ReallocateDirectory(const Membership& base, const std::vector<Member>& members,
-                                 const std::vector<bool>& stays) {
-  Directory before{{base.spec().directory_bits, 1, true}, {}, {}};
-  for (const Node& node : base.nodes()) before.nodes.push_back(DirectoryNodeOf(node));
-  for (const OwnedRange& range : base.ranges()) before.owner.push_back(range.owner);
-
-  std::vector<DirectoryNode> nodes;
-  std::map<std::string_view, uint32_t> member_of;
-  for (uint32_t i = 0; i < members.size(); ++i) {
-    if (!stays[i]) continue;
-    nodes.push_back(DirectoryNodeOf(*members[i].node));
-    member_of[members[i].node->id] = i;
-  }
-  ReallocateOptions options;
-  options.balance = ReallocateOptions::Balance::kAddedOnly;
-  const Directory after = base.spec().allocator == Allocator::kRendezvous
-                              ? AllocateByRendezvous(before.shape, nodes).value()
-                              : Reallocate(before, nodes, options).value();
-
-  Flows flows;
-  for (uint32_t bucket = 0; bucket < before.owner.size(); ++bucket) {
-    const uint32_t from = before.owner[bucket];
-    const uint32_t to = member_of.at(after.nodes[after.owner[bucket]].id);
-    if (from != to) flows[{from, to}].push_back(base.RangeAt(bucket));
-  }
-  return {{}, MovesOf(flows, members)};
 }
 
 }  // namespace
@@ -98,6 +69,12 @@ std::vector<OwnedRange> InitialRanges(const KeyspaceSpec& spec, const std::vecto
 
 Reallocation Reallocate(const Membership& base, const std::vector<Node>& added,
                         const std::vector<NodeId>& removed) {
+  if (base.spec().placement == PlacementKind::kDirectory) {
+    BucketChange change;
+    change.added = added;
+    change.removed = removed;
+    return ReallocateBuckets(base, change).value();
+  }
   // Members: the nodes of base by their index, then the added ones.
   std::vector<Member> members;
   for (const Node& node : base.nodes()) members.push_back(MemberOf(node));
@@ -106,15 +83,9 @@ Reallocation Reallocate(const Membership& base, const std::vector<Node>& added,
   for (const NodeId& id : removed) {
     if (const std::optional<NodeIndex> index = base.FindNode(id)) stays[*index] = false;
   }
-  switch (base.spec().placement) {
-    case PlacementKind::kRing:
-      return base.spec().allocator == Allocator::kDeliberate
-                 ? ReallocateDeliberateRing(base, members, stays)
-                 : ReallocateRing(base, members, stays);
-    case PlacementKind::kDirectory:
-      return ReallocateDirectory(base, members, stays);
-  }
-  return {};
+  return base.spec().allocator == Allocator::kDeliberate
+             ? ReallocateDeliberateRing(base, members, stays)
+             : ReallocateRing(base, members, stays);
 }
 
 }  // namespace warmring

@@ -41,7 +41,7 @@ struct Reallocation {
 };
 
 // Movement is the least that does it: nothing moves between nodes that stay.
-//   directory: as Reallocate (directory_allocator.h) with one rank, where only added nodes take.
+//   directory: as ReallocateBuckets (bucket_change.h), where only added nodes take.
 //   ring:      a removed node's range goes to the owner of the next range clockwise that stays; an
 //              added node's token takes the arc that ends at it. An end left behind by an earlier
 //              migration is no token of its owner and does not cut that arc short, so the result

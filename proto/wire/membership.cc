@@ -16,14 +16,6 @@ absl::Status UnknownEnum(std::string_view field, int value, std::string_view kno
   return absl::InvalidArgumentError(fmt::format("{}: {} is unknown: use {}", field, value, known));
 }
 
-absl::StatusOr<uint32_t> WeightFromProto(std::string_view field, double weight) {
-  if (!std::isfinite(weight) || weight < 0.01 || weight > 1000.0) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}.weight: {} is out of bounds: use 0.01 to 1000", field, weight));
-  }
-  return static_cast<uint32_t>(std::lround(weight * 1000.0));
-}
-
 v1::HashFunction ToProto(HashSpec::Function function) {
   switch (function) {
     case HashSpec::Function::kXxh3:
@@ -182,13 +174,6 @@ absl::StatusOr<std::vector<Pin>> PinsFromProto(std::string_view field, const Pro
     pins.push_back({protos[i].bucket(), protos[i].node()});
   }
   return pins;
-}
-
-v1::Pin ToProto(const Pin& pin) {
-  v1::Pin proto;
-  proto.set_bucket(pin.bucket);
-  proto.set_node(pin.node);
-  return proto;
 }
 
 template <typename Protos>
@@ -354,6 +339,21 @@ v1::Node ToProto(const Node& node) {
   proto.set_weight(node.weight_milli / 1000.0);
   proto.set_zone(node.zone);
   proto.mutable_labels()->insert(node.labels.begin(), node.labels.end());
+  return proto;
+}
+
+absl::StatusOr<uint32_t> WeightFromProto(std::string_view field, double weight) {
+  if (!std::isfinite(weight) || weight < 0.01 || weight > 1000.0) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}.weight: {} is out of bounds: use 0.01 to 1000", field, weight));
+  }
+  return static_cast<uint32_t>(std::lround(weight * 1000.0));
+}
+
+v1::Pin ToProto(const Pin& pin) {
+  v1::Pin proto;
+  proto.set_bucket(pin.bucket);
+  proto.set_node(pin.node);
   return proto;
 }
 

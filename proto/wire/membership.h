@@ -27,6 +27,10 @@ absl::StatusOr<KeyspaceSpec> KeyspaceSpecFromProto(const v1::KeyspaceSpec& proto
 
 v1::Node ToProto(const Node& node);
 absl::StatusOr<Node> NodeFromProto(std::string_view field, const v1::Node& proto);
+// Thousandths. Error: it is not in 0.01..1000, naming `field`.weight.
+absl::StatusOr<uint32_t> WeightFromProto(std::string_view field, double weight);
+
+v1::Pin ToProto(const Pin& pin);
 
 v1::OverrideRule ToProto(const OverrideRule& rule);
 absl::StatusOr<OverrideRule> OverrideRuleFromProto(std::string_view field,

@@ -58,6 +58,41 @@ absl::StatusOr<uint32_t> PpmFromProto(const std::string& field, double share) {
   return static_cast<uint32_t>(std::lround(share * 1e6));
 }
 
+absl::StatusOr<Change> RebalanceFromProto(const std::string& field, const v1::Rebalance& proto) {
+  Rebalance rebalance;
+  switch (proto.by()) {
+    case v1::REBALANCE_BY_UNSPECIFIED:
+      rebalance.by =
+          proto.bucket_load().empty() ? Rebalance::By::kShare : Rebalance::By::kLoad;
+      break;
+    case v1::REBALANCE_BY_SHARE:
+      rebalance.by = Rebalance::By::kShare;
+      break;
+    case v1::REBALANCE_BY_LOAD:
+      rebalance.by = Rebalance::By::kLoad;
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          fmt::format("{}.by: {} is unknown: use REBALANCE_BY_SHARE or REBALANCE_BY_LOAD", field,
+                      static_cast<int>(proto.by())));
+  }
+  if (proto.has_tolerance_ppm()) {
+    if (rebalance.by == Rebalance::By::kShare) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.tolerance_ppm: it is given and by is share, which is exact to one bucket: "
+                      "leave it out, or rebalance by load",
+                      field));
+    }
+    rebalance.tolerance_ppm = proto.tolerance_ppm();
+  }
+  rebalance.bucket_load.assign(proto.bucket_load().begin(), proto.bucket_load().end());
+  return Change(std::move(rebalance));
+}
+
+std::vector<uint32_t> BucketsFromProto(const google::protobuf::RepeatedField<uint32_t>& buckets) {
+  return {buckets.begin(), buckets.end()};
+}
+
 absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Change& proto) {
   switch (proto.change_case()) {
     case v1::Change::kAdd: {
@@ -67,6 +102,20 @@ absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Chang
     case v1::Change::kRemove:
       RETURN_IF_ERROR(ValidateId(field + ".remove.node", proto.remove().node()));
       return Change(RemoveNode{proto.remove().node()});
+    case v1::Change::kSetWeight: {
+      RETURN_IF_ERROR(ValidateId(field + ".set_weight.node", proto.set_weight().node()));
+      ASSIGN_OR_RETURN(const uint32_t weight,
+                       WeightFromProto(field + ".set_weight", proto.set_weight().weight()));
+      return Change(SetWeight{proto.set_weight().node(), weight});
+    }
+    case v1::Change::kMoveBuckets:
+      RETURN_IF_ERROR(ValidateId(field + ".move_buckets.to", proto.move_buckets().to()));
+      return Change(MoveBuckets{BucketsFromProto(proto.move_buckets().buckets()),
+                                proto.move_buckets().to(), proto.move_buckets().pin()});
+    case v1::Change::kUnpin:
+      return Change(Unpin{BucketsFromProto(proto.unpin().buckets())});
+    case v1::Change::kRebalance:
+      return RebalanceFromProto(field + ".rebalance", proto.rebalance());
     case v1::Change::kSetOverride: {
       SetOverride set;
       ASSIGN_OR_RETURN(set.rule, OverrideRuleFromProto(field + ".set_override.rule",
@@ -83,10 +132,56 @@ absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Chang
     case v1::Change::CHANGE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError(fmt::format(
-      "{}: it is empty or of an unknown kind: use add, remove, set_override or remove_override",
-      field));
+  return absl::InvalidArgumentError(
+      fmt::format("{}: it is empty or of an unknown kind: use add, remove, set_weight, "
+                  "move_buckets, unpin, rebalance, set_override or remove_override",
+                  field));
 }
+
+// One overload for each kind of change.
+class ChangeWriter {
+ public:
+  ChangeWriter(v1::Change* proto, RangeDetail detail) : proto_(proto), detail_(detail) {}
+
+  void operator()(const AddNode& add) const {
+    *proto_->mutable_add()->mutable_node() = ToProto(add.node);
+  }
+  void operator()(const RemoveNode& remove) const {
+    proto_->mutable_remove()->set_node(remove.node);
+  }
+  void operator()(const SetWeight& set) const {
+    proto_->mutable_set_weight()->set_node(set.node);
+    proto_->mutable_set_weight()->set_weight(set.weight_milli / 1000.0);
+  }
+  void operator()(const MoveBuckets& move) const {
+    v1::MoveBuckets* out = proto_->mutable_move_buckets();
+    out->mutable_buckets()->Add(move.buckets.begin(), move.buckets.end());
+    out->set_to(move.to);
+    out->set_pin(move.pin);
+  }
+  void operator()(const Unpin& unpin) const {
+    proto_->mutable_unpin()->mutable_buckets()->Add(unpin.buckets.begin(), unpin.buckets.end());
+  }
+  void operator()(const Rebalance& rebalance) const {
+    v1::Rebalance* out = proto_->mutable_rebalance();
+    const bool by_load = rebalance.by == Rebalance::By::kLoad;
+    out->set_by(by_load ? v1::REBALANCE_BY_LOAD : v1::REBALANCE_BY_SHARE);
+    if (by_load) out->set_tolerance_ppm(rebalance.tolerance_ppm);
+    if (detail_ == RangeDetail::kOmit) return;
+    out->mutable_bucket_load()->Add(rebalance.bucket_load.begin(), rebalance.bucket_load.end());
+  }
+  void operator()(const SetOverride& set) const {
+    *proto_->mutable_set_override()->mutable_rule() = ToProto(set.rule);
+    for (const NodeId& node : set.nodes) proto_->mutable_set_override()->add_nodes(node);
+  }
+  void operator()(const RemoveOverride& remove) const {
+    *proto_->mutable_remove_override()->mutable_rule() = ToProto(remove.rule);
+  }
+
+ private:
+  v1::Change* const proto_;
+  const RangeDetail detail_;
+};
 
 v1::FencePolicy ToProto(FencePolicy policy) {
   return policy == FencePolicy::kAckOrLease ? v1::FENCE_POLICY_ACK_OR_LEASE
@@ -169,24 +264,14 @@ v1::Migration::Progress ToProto(const MigrationProgress& progress) {
 
 }  // namespace
 
-v1::MigrationPlan ToProto(const MigrationPlan& plan) {
+v1::MigrationPlan ToProto(const MigrationPlan& plan, RangeDetail detail) {
   v1::MigrationPlan proto;
   proto.set_name(plan.name);
   proto.set_keyspace(plan.keyspace);
   proto.set_reason(plan.reason);
   proto.set_base_version(plan.base_version.value);
   for (const Change& change : plan.changes) {
-    v1::Change* out = proto.add_changes();
-    if (const auto* add = std::get_if<AddNode>(&change)) {
-      *out->mutable_add()->mutable_node() = ToProto(add->node);
-    } else if (const auto* set = std::get_if<SetOverride>(&change)) {
-      *out->mutable_set_override()->mutable_rule() = ToProto(set->rule);
-      for (const NodeId& node : set->nodes) out->mutable_set_override()->add_nodes(node);
-    } else if (const auto* unset = std::get_if<RemoveOverride>(&change)) {
-      *out->mutable_remove_override()->mutable_rule() = ToProto(unset->rule);
-    } else {
-      out->mutable_remove()->set_node(std::get<RemoveNode>(change).node);
-    }
+    std::visit(ChangeWriter(proto.add_changes(), detail), change);
   }
   *proto.mutable_strategy() = ToProto(plan.strategy);
   *proto.mutable_limits() = ToProto(plan.limits);
@@ -245,6 +330,8 @@ v1::Preview ToProto(const Preview& preview, RangeDetail detail) {
     out->set_ideal_after(share.ideal_after);
     out->set_keys_out(share.keys_out);
     out->set_bytes_out(share.bytes_out);
+    out->set_load_before(share.load_before);
+    out->set_load_after(share.load_after);
   }
   proto.set_keys_moved(preview.keys_moved);
   proto.set_bytes_moved(preview.bytes_moved);
@@ -270,6 +357,20 @@ v1::Preview ToProto(const Preview& preview, RangeDetail detail) {
     for (const PutOverride::Range& range : change.after) out->add_nodes_after(range.owner);
   }
   proto.set_ranges_moved(static_cast<uint32_t>(ranges_moved));
+  for (const Reweight& reweight : preview.reweights) {
+    v1::Reweight* out = proto.add_reweights();
+    out->set_node(reweight.node);
+    out->set_before(reweight.before_milli / 1000.0);
+    out->set_after(reweight.after_milli / 1000.0);
+  }
+  for (const Pin& pin : preview.pins_put) *proto.add_pins_put() = ToProto(pin);
+  proto.mutable_pins_removed()->Add(preview.pins_removed.begin(), preview.pins_removed.end());
+  if (preview.load.has_value()) {
+    proto.mutable_load()->set_moved_share(preview.load->moved_share);
+    proto.mutable_load()->set_ideal_share(preview.load->ideal_share);
+    proto.mutable_load()->set_max_over_mean_before(preview.load->max_over_mean_before);
+    proto.mutable_load()->set_max_over_mean_after(preview.load->max_over_mean_after);
+  }
   return proto;
 }
 
@@ -307,7 +408,7 @@ v1::Migration ToProto(const MigrationRecord& record, const MigrationProgress& pr
   proto.set_id(record.id);
   proto.set_keyspace(record.plan.keyspace);
   proto.set_author(record.author);
-  *proto.mutable_plan() = ToProto(record.plan);
+  *proto.mutable_plan() = ToProto(record.plan, detail);
   *proto.mutable_preview() = ToProto(record.preview, detail);
   proto.set_state(ToProto(record.stage));
   proto.set_wave(record.wave);

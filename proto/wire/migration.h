@@ -12,7 +12,11 @@
 
 namespace warmring::wire {
 
-v1::MigrationPlan ToProto(const MigrationPlan& plan);
+// Whether what is there range by range or bucket by bucket (megabytes on a large directory) is
+// shown, or only its sums.
+enum class RangeDetail { kOmit, kShow };
+
+v1::MigrationPlan ToProto(const MigrationPlan& plan, RangeDetail detail = RangeDetail::kShow);
 // Unset fields get their defaults. What protobuf can express and MigrationPlan cannot is refused
 // here; ValidatePlan checks the rest.
 // Errors: InvalidArgument naming the field in the plan file's words (`changes[0].add.node.weight`),
@@ -21,9 +25,6 @@ absl::StatusOr<MigrationPlan> MigrationPlanFromProto(const v1::MigrationPlan& pr
 
 v1::Limits ToProto(const TransferLimits& limits);
 TransferLimits LimitsFromProto(const v1::Limits& proto);
-
-// Whether the moves are shown range by range (megabytes on a large directory) or only as shares.
-enum class RangeDetail { kOmit, kShow };
 
 v1::Preview ToProto(const Preview& preview, RangeDetail detail);
 

@@ -23,7 +23,17 @@ MigrationPlan FullPlan() {
   add.node.id = "cache-5";
   add.node.address = "10.0.0.5:6379";
   add.node.weight_milli = 1250;
-  plan.changes = {add, RemoveNode{"cache-1"}};
+  Rebalance rebalance;
+  rebalance.by = Rebalance::By::kLoad;
+  rebalance.bucket_load = {0, 7, uint64_t{1} << 40};
+  rebalance.tolerance_ppm = 0;
+  plan.changes = {add,
+                  RemoveNode{"cache-1"},
+                  SetWeight{"cache-2", 2500},
+                  MoveBuckets{{0, 9, 1023}, "cache-5", true},
+                  MoveBuckets{{5}, "cache-2", false},
+                  Unpin{{5, 6}},
+                  rebalance};
   plan.strategy.commit_steps_ppm = {1, 333'333, 1'000'000};
   plan.strategy.hold = absl::Milliseconds(1500);
   plan.strategy.fence_timeout = absl::Seconds(3);
@@ -72,10 +82,66 @@ TEST(WireMigrationTest, AbsurdPlanIsRefusedInThePlansWords) {
   EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[1].remove.node"));
   bad = good;
   bad.add_changes();
-  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[2]: it is empty"));
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[7]: it is empty"));
   bad = good;
   for (int i = 0; i < 10'001; ++i) bad.add_changes();
-  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "10003 changes"));
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "10008 changes"));
+}
+
+TEST(WireMigrationTest, ChangesOfADirectoryAreRefusedInThePlansWords) {
+  const v1::MigrationPlan good = ToProto(FullPlan());
+  v1::MigrationPlan bad = good;
+  bad.mutable_changes(2)->mutable_set_weight()->set_node("");
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[2].set_weight.node"));
+  for (const double weight : {0.0, -1.0, 1e9, std::nan(""), HUGE_VAL}) {
+    bad = good;
+    bad.mutable_changes(2)->mutable_set_weight()->set_weight(weight);
+    EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[2].set_weight.weight: "));
+  }
+  bad = good;
+  bad.mutable_changes(3)->mutable_move_buckets()->set_to("../x");
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[3].move_buckets.to"));
+  bad = good;
+  bad.mutable_changes(6)->mutable_rebalance()->set_by(static_cast<v1::RebalanceBy>(9));
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[6].rebalance.by: 9"));
+  bad = good;
+  bad.mutable_changes(6)->mutable_rebalance()->set_by(v1::REBALANCE_BY_SHARE);
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "rebalance.tolerance_ppm"));
+}
+
+TEST(WireMigrationTest, RebalanceWithoutSayingByWhat) {
+  v1::MigrationPlan proto;
+  proto.set_keyspace("sessions");
+  v1::Rebalance* rebalance = proto.add_changes()->mutable_rebalance();
+  ASSERT_OK_AND_ASSIGN(const MigrationPlan by_share, MigrationPlanFromProto(proto));
+  EXPECT_EQ(by_share.changes[0], Change(Rebalance()));
+  rebalance->add_bucket_load(3);
+  ASSERT_OK_AND_ASSIGN(const MigrationPlan by_load, MigrationPlanFromProto(proto));
+  EXPECT_EQ(by_load.changes[0], Change(Rebalance{Rebalance::By::kLoad, {3}}));
+}
+
+TEST(WireMigrationTest, PreviewShowsWeightsPinsAndLoad) {
+  Preview preview;
+  preview.reweights = {{"cache-2", 1000, 2500}};
+  preview.pins_put = {{7, "cache-2"}};
+  preview.pins_removed = {3, 9};
+  v1::Preview proto = ToProto(preview, RangeDetail::kOmit);
+  EXPECT_FALSE(proto.has_load());
+  EXPECT_EQ(proto.reweights(0).before(), 1.0);
+  EXPECT_EQ(proto.reweights(0).after(), 2.5);
+  EXPECT_EQ(proto.pins_put(0).bucket(), 7u);
+  EXPECT_EQ(proto.pins_put(0).node(), "cache-2");
+  EXPECT_EQ(proto.pins_removed(1), 9u);
+
+  preview.load = {0.25, 0.125, 2.0, 1.01};
+  preview.shares = {{"cache-2", 0.5, 0.4, 0.5, 0, 0, 0.75, 0.5}};
+  proto = ToProto(preview, RangeDetail::kOmit);
+  EXPECT_EQ(proto.load().moved_share(), 0.25);
+  EXPECT_EQ(proto.load().ideal_share(), 0.125);
+  EXPECT_EQ(proto.load().max_over_mean_before(), 2.0);
+  EXPECT_EQ(proto.load().max_over_mean_after(), 1.01);
+  EXPECT_EQ(proto.shares(0).load_before(), 0.75);
+  EXPECT_EQ(proto.shares(0).load_after(), 0.5);
 }
 
 TEST(WireMigrationTest, MigrationShowsRecordAndProgress) {
@@ -115,6 +181,9 @@ TEST(WireMigrationTest, MigrationShowsRecordAndProgress) {
 
   const v1::Migration brief = ToProto(record, progress, RangeDetail::kOmit);
   EXPECT_EQ(brief.preview().moves(0).ranges().ends_size(), 0);
+  EXPECT_EQ(proto.plan().changes(6).rebalance().bucket_load_size(), 3);
+  EXPECT_EQ(brief.plan().changes(6).rebalance().bucket_load_size(), 0);
+  EXPECT_EQ(brief.plan().changes(6).rebalance().by(), v1::REBALANCE_BY_LOAD);
   EXPECT_EQ(brief.preview().ranges_moved(), 2u);
 }
 

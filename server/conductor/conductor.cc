@@ -24,6 +24,9 @@ MigrationSnapshotPtr MakeSnapshot(const MigrationRecord& record, MigrationProgre
   snapshot->progress = std::move(progress);
   if (IsTerminal(record.stage)) {
     for (PlannedMove& move : snapshot->record.preview.moves) move.ranges = HashRangeSet();
+    for (Change& change : snapshot->record.plan.changes) {
+      if (auto* rebalance = std::get_if<Rebalance>(&change)) rebalance->bucket_load.clear();
+    }
     snapshot->record.preview.splits.clear();
   }
   return snapshot;
@@ -53,6 +56,21 @@ absl::Status RequestConflict(const CommitResult& result) {
           "its result with the same request id",
           Printable(result.conflict_key))),
       "ALREADY_EXISTS");
+}
+
+// For the history: what a migration changes beside who is a member. Ends with a space.
+std::string ChangesBesideNodes(const Preview& preview) {
+  std::string text;
+  for (const Reweight& reweight : preview.reweights) {
+    text += fmt::format("{} weight {:g} -> {:g} ", reweight.node, reweight.before_milli / 1000.0,
+                        reweight.after_milli / 1000.0);
+  }
+  if (!preview.pins_put.empty()) text += fmt::format("pin {} ", preview.pins_put.size());
+  if (!preview.pins_removed.empty()) text += fmt::format("unpin {} ", preview.pins_removed.size());
+  if (preview.nodes_added.empty() && preview.nodes_removed.empty() && !preview.moves.empty()) {
+    text += fmt::format("move {:.2f}% ", preview.moved_share * 100);
+  }
+  return text;
 }
 
 bool Requires(const Batch& batch, const std::string& key) {
@@ -114,7 +132,11 @@ VersionNote Conductor::NoteOf(const PersistCommand& command) const {
   note.migration = record.id;
   for (const Node& node : record.preview.nodes_added) note.change += "+ " + node.id + " ";
   for (const NodeId& node : record.preview.nodes_removed) note.change += "- " + node + " ";
+  note.change += ChangesBesideNodes(record.preview);
   switch (command.step) {
+    case Step::kSettle:
+      note.change += "(done at once)";
+      break;
     case Step::kPrepare:
       note.change += "(prepare)";
       break;

@@ -66,14 +66,16 @@ bool DecodeRule(const Json& json, OverrideRule& rule) {
 
 Json EncodeOverrideRanges(const std::vector<PutOverride::Range>& ranges) {
   Json list = Json::array();
-  for (const PutOverride::Range& range : ranges) list.push_back({range.end, range.owner});
+  for (const PutOverride::Range& range : ranges) {
+    list.push_back({{"end", range.end}, {"owner", range.owner}});
+  }
   return list;
 }
 
 std::vector<PutOverride::Range> DecodeOverrideRanges(const Json& json) {
   std::vector<PutOverride::Range> ranges;
   for (const Json& range : json) {
-    ranges.push_back({range.at(0).get<HashPoint>(), range.at(1).get<std::string>()});
+    ranges.push_back({range.at("end").get<HashPoint>(), range.at("owner").get<std::string>()});
   }
   return ranges;
 }
@@ -96,15 +98,43 @@ bool DecodeOverrideChange(const Json& json, OverrideChange& change) {
   return DecodeRule(json.at("rule"), change.rule);
 }
 
-Json EncodeChange(const Change& change) {
-  if (const auto* add = std::get_if<AddNode>(&change)) return {{"add", EncodeNode(add->node)}};
-  if (const auto* set = std::get_if<SetOverride>(&change)) {
-    return {{"set_override", EncodeRule(set->rule)}, {"nodes", set->nodes}};
+struct ChangeEncoder {
+  Json operator()(const AddNode& add) const { return {{"add", EncodeNode(add.node)}}; }
+  Json operator()(const RemoveNode& remove) const { return {{"remove", remove.node}}; }
+  Json operator()(const SetWeight& set) const {
+    return {{"set_weight", {{"node", set.node}, {"weight_milli", set.weight_milli}}}};
   }
-  if (const auto* unset = std::get_if<RemoveOverride>(&change)) {
-    return {{"remove_override", EncodeRule(unset->rule)}};
+  Json operator()(const MoveBuckets& move) const {
+    return {
+        {"move_buckets", {{"buckets", move.buckets}, {"to", move.to}, {"pin", move.pin}}}};
   }
-  return {{"remove", std::get<RemoveNode>(change).node}};
+  Json operator()(const Unpin& unpin) const {
+    return {{"unpin", {{"buckets", unpin.buckets}}}};
+  }
+  Json operator()(const Rebalance& rebalance) const {
+    return {{"rebalance",
+             {{"by", static_cast<uint32_t>(rebalance.by)},
+              {"bucket_load", rebalance.bucket_load},
+              {"tolerance_ppm", rebalance.tolerance_ppm}}}};
+  }
+  Json operator()(const SetOverride& set) const {
+    return {{"set_override", {{"rule", EncodeRule(set.rule)}, {"nodes", set.nodes}}}};
+  }
+  Json operator()(const RemoveOverride& remove) const {
+    return {{"remove_override", {{"rule", EncodeRule(remove.rule)}}}};
+  }
+};
+
+Json EncodeChange(const Change& change) { return std::visit(ChangeEncoder(), change); }
+
+bool DecodeRebalance(const Json& json, Change& change) {
+  Rebalance rebalance;
+  const auto by = json.at("by").get<uint32_t>();
+  rebalance.by = static_cast<Rebalance::By>(by);
+  rebalance.bucket_load = json.at("bucket_load").get<std::vector<uint64_t>>();
+  rebalance.tolerance_ppm = json.at("tolerance_ppm").get<uint32_t>();
+  change = std::move(rebalance);
+  return by == 1 || by == 2;
 }
 
 bool DecodeChange(const Json& json, Change& change) {
@@ -112,17 +142,33 @@ bool DecodeChange(const Json& json, Change& change) {
     change = RemoveNode{json.at("remove").get<std::string>()};
     return true;
   }
+  if (json.contains("set_weight")) {
+    const Json& set = json.at("set_weight");
+    change = SetWeight{set.at("node").get<std::string>(), set.at("weight_milli").get<uint32_t>()};
+    return true;
+  }
+  if (json.contains("move_buckets")) {
+    const Json& move = json.at("move_buckets");
+    change = MoveBuckets{move.at("buckets").get<std::vector<uint32_t>>(),
+                         move.at("to").get<std::string>(), move.at("pin").get<bool>()};
+    return true;
+  }
+  if (json.contains("unpin")) {
+    change = Unpin{json.at("unpin").at("buckets").get<std::vector<uint32_t>>()};
+    return true;
+  }
+  if (json.contains("rebalance")) return DecodeRebalance(json.at("rebalance"), change);
   if (json.contains("set_override")) {
     SetOverride set;
-    set.nodes = json.at("nodes").get<std::vector<NodeId>>();
-    if (!DecodeRule(json.at("set_override"), set.rule)) return false;
+    set.nodes = json.at("set_override").at("nodes").get<std::vector<NodeId>>();
+    if (!DecodeRule(json.at("set_override").at("rule"), set.rule)) return false;
     change = std::move(set);
     return true;
   }
   if (json.contains("remove_override")) {
-    RemoveOverride unset;
-    if (!DecodeRule(json.at("remove_override"), unset.rule)) return false;
-    change = std::move(unset);
+    RemoveOverride remove;
+    if (!DecodeRule(json.at("remove_override").at("rule"), remove.rule)) return false;
+    change = std::move(remove);
     return true;
   }
   AddNode add;
@@ -190,7 +236,8 @@ bool DecodePlanPart(const Json& json, MigrationPlan& plan) {
 Json EncodeShare(const NodeShare& share) {
   return {{"node", share.node},         {"before", share.before},
           {"after", share.after},       {"ideal_after", share.ideal_after},
-          {"keys_out", share.keys_out}, {"bytes_out", share.bytes_out}};
+          {"keys_out", share.keys_out}, {"bytes_out", share.bytes_out},
+          {"load_before", share.load_before}, {"load_after", share.load_after}};
 }
 
 NodeShare DecodeShare(const Json& json) {
@@ -201,7 +248,47 @@ NodeShare DecodeShare(const Json& json) {
   share.ideal_after = json.at("ideal_after").get<double>();
   share.keys_out = json.at("keys_out").get<uint64_t>();
   share.bytes_out = json.at("bytes_out").get<uint64_t>();
+  share.load_before = json.value("load_before", 0.0);
+  share.load_after = json.value("load_after", 0.0);
   return share;
+}
+
+// What records written by older servers lack.
+void EncodeDirectoryPart(const Preview& preview, Json& json) {
+  Json reweights = Json::array();
+  for (const Reweight& reweight : preview.reweights) {
+    reweights.push_back({{"node", reweight.node},
+                         {"before_milli", reweight.before_milli},
+                         {"after_milli", reweight.after_milli}});
+  }
+  Json pins = Json::array();
+  for (const Pin& pin : preview.pins_put) pins.push_back(Json::array({pin.bucket, pin.node}));
+  json["reweights"] = std::move(reweights);
+  json["pins_put"] = std::move(pins);
+  json["pins_removed"] = preview.pins_removed;
+  if (!preview.load.has_value()) return;
+  json["load"] = {{"moved_share", preview.load->moved_share},
+                  {"ideal_share", preview.load->ideal_share},
+                  {"max_over_mean_before", preview.load->max_over_mean_before},
+                  {"max_over_mean_after", preview.load->max_over_mean_after}};
+}
+
+void DecodeDirectoryPart(const Json& json, Preview& preview) {
+  if (!json.contains("reweights")) return;
+  for (const Json& reweight : json.at("reweights")) {
+    preview.reweights.push_back({reweight.at("node").get<std::string>(),
+                                 reweight.at("before_milli").get<uint32_t>(),
+                                 reweight.at("after_milli").get<uint32_t>()});
+  }
+  for (const Json& pin : json.at("pins_put")) {
+    preview.pins_put.push_back({pin.at(0).get<uint32_t>(), pin.at(1).get<std::string>()});
+  }
+  preview.pins_removed = json.at("pins_removed").get<std::vector<uint32_t>>();
+  if (!json.contains("load")) return;
+  const Json& load = json.at("load");
+  preview.load = {load.at("moved_share").get<double>(), load.at("ideal_share").get<double>(),
+                  load.at("max_over_mean_before").get<double>(),
+                  load.at("max_over_mean_after").get<double>()};
 }
 
 Json EncodePreviewPart(const Preview& preview) {
@@ -220,7 +307,7 @@ Json EncodePreviewPart(const Preview& preview) {
   }
   Json shares = Json::array();
   for (const NodeShare& share : preview.shares) shares.push_back(EncodeShare(share));
-  return {{"keyspace", preview.keyspace},
+  Json json = {{"keyspace", preview.keyspace},
           {"base_version", preview.base_version.value},
           {"waves", preview.waves},
           {"moves", std::move(moves)},
@@ -238,6 +325,8 @@ Json EncodePreviewPart(const Preview& preview) {
           {"bytes_moved", preview.bytes_moved},
           {"overrides", std::move(overrides)},
           {"warnings", preview.warnings}};
+  EncodeDirectoryPart(preview, json);
+  return json;
 }
 
 bool DecodePreviewPart(const Json& json, Preview& preview) {
@@ -270,6 +359,7 @@ bool DecodePreviewPart(const Json& json, Preview& preview) {
     if (!DecodeOverrideChange(change, preview.overrides.emplace_back())) return false;
   }
   preview.warnings = json.at("warnings").get<std::vector<std::string>>();
+  DecodeDirectoryPart(json, preview);
   return true;
 }
 

@@ -90,7 +90,12 @@ MigrationRecord FullRecord() {
   record.plan.reason = "room";
   record.plan.keyspace = "sessions";
   record.plan.base_version = Version(4);
-  record.plan.changes = {AddNode{node}, RemoveNode{"cache-1"}};
+  record.plan.changes = {AddNode{node},
+                         RemoveNode{"cache-1"},
+                         SetWeight{"cache-2", 2500},
+                         MoveBuckets{{0, 1023}, "cache-5", true},
+                         Unpin{{7}},
+                         Rebalance{Rebalance::By::kLoad, {1, uint64_t{1} << 40}, 0}};
   record.plan.strategy.fence_timeout = absl::Milliseconds(1500);
   record.plan.strategy.fence_policy = FencePolicy::kAckOrLease;
   record.plan.limits = {5, 6};
@@ -103,7 +108,11 @@ MigrationRecord FullRecord() {
   record.preview.splits = {1, UINT64_MAX};
   record.preview.moved_share = 1.0 / 3;
   record.preview.max_over_mean_after = 1.0001;
-  record.preview.shares = {{"cache-1", 0.5, 0.25, 0.26, 10, 20}};
+  record.preview.shares = {{"cache-1", 0.5, 0.25, 0.26, 10, 20, 0.75, 1.0 / 7}};
+  record.preview.reweights = {{"cache-2", 1000, 2500}};
+  record.preview.pins_put = {{0, "cache-5"}, {1023, "cache-5"}};
+  record.preview.pins_removed = {7};
+  record.preview.load = {0.1, 0.2, 3, 1.0 / 3};
   record.preview.keys_moved = UINT64_MAX;
   record.preview.warnings = {"careful"};
   record.revision = 8;
@@ -149,6 +158,46 @@ TEST(MigrationCodecTest, RoundTrip) {
     in_stage.stage = stage;
     EXPECT_EQ(DecodeMigration(EncodeMigration(in_stage, 1), EncodePlan(record)).value().stage,
               stage);
+  }
+}
+
+TEST(MigrationCodecTest, ReadsWhatWasWrittenBeforeWeightsAndPins) {
+  MigrationRecord record = FullRecord();
+  record.plan.changes.resize(2);
+  record.preview.shares[0].load_before = record.preview.shares[0].load_after = 0;
+  record.preview.reweights.clear();
+  record.preview.pins_put.clear();
+  record.preview.pins_removed.clear();
+  record.preview.load.reset();
+  Json plan = Json::parse(EncodePlan(record));
+  for (const char* field : {"reweights", "pins_put", "pins_removed"}) {
+    ASSERT_EQ(plan.at("preview").erase(field), 1u);
+  }
+  plan.at("preview").at("shares")[0].erase("load_before");
+  plan.at("preview").at("shares")[0].erase("load_after");
+  ASSERT_OK_AND_ASSIGN(const MigrationRecord back,
+                       DecodeMigration(EncodeMigration(record, 1), plan.dump()));
+  EXPECT_EQ(back, record);
+}
+
+TEST(MigrationCodecTest, DamagedChangesAreErrors) {
+  const MigrationRecord record = FullRecord();
+  const std::string changing = EncodeMigration(record, 1);
+  const std::pair<const char*, const char*> kDamage[] = {
+      {"/plan/changes/2/set_weight/weight_milli", R"("heavy")"},
+      {"/plan/changes/3/move_buckets/buckets", "5"},
+      {"/plan/changes/3/move_buckets/pin", "3"},
+      {"/plan/changes/4/unpin", "{}"},
+      {"/plan/changes/5/rebalance/by", "3"},
+      {"/plan/changes/5/rebalance/bucket_load", "[\"x\"]"},
+      {"/plan/changes/0", R"({"unheard-of": 1})"},
+      {"/preview/reweights/0", "{}"},
+      {"/preview/pins_put/0", "[1]"},
+      {"/preview/load", "7"}};
+  for (const auto& [where, what] : kDamage) {
+    Json plan = Json::parse(EncodePlan(record));
+    plan[Json::json_pointer(where)] = Json::parse(what);
+    EXPECT_THAT(DecodeMigration(changing, plan.dump()), StatusIs(kDataLoss)) << where;
   }
 }
 
