@@ -72,7 +72,7 @@ absl::StatusOr<OverrideChange> ChangeFor(const Membership& membership, const std
   if (present == nullptr) {
     return absl::InvalidArgumentError(fmt::format(
         "{}.remove_override: keyspace '{}' has no override for {}: list them with 'warmring "
-        "keyspace overrides'",
+        "override list'",
         field, membership.spec().id, remove.rule.ToString()));
   }
   if (present->IsAsHashed()) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "client/cli/node_flag.h"
+#include "client/cli/render/overrides.h"
 #include "client/cli/render/preview.h"
 #include "client/cli/render/table.h"
 #include "client/cli/verbs.h"
@@ -174,6 +175,10 @@ ExitCode Locate(Session& session, const std::vector<std::string>& keys) {
   std::vector<Table::Column> columns = {{"KEY"},     {"HASH"},        {"VERSION", true}, {"OWNER"},
                                         {"ADDRESS"}, {"EPOCH", true}, {"MOVING"}};
   if (replicated) columns.push_back({"FOLLOWERS"});
+  const bool overridden =
+      std::any_of(response.locations().begin(), response.locations().end(),
+                  [](const v1::KeyLocation& l) { return l.has_override(); });
+  if (overridden) columns.push_back({"OVERRIDE"});
   Table table(columns);
   for (const auto& l : response.locations()) {
     std::string moving = "-";
@@ -190,6 +195,7 @@ ExitCode Locate(Session& session, const std::vector<std::string>& keys) {
                                     fmt::format("{}", l.epoch()),
                                     moving};
     if (replicated) row.push_back(absl::StrJoin(l.followers(), ", "));
+    if (overridden) row.push_back(l.has_override() ? FormatRule(l.override()) : "-");
     table.AddRow(row);
   }
   std::cout << table.ToString();

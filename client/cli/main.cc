@@ -53,6 +53,7 @@ int Main(int argc, char** argv) {
   AddStatus(app, &run);
   AddKeyspace(app, &run);
   AddNode(app, &run);
+  AddOverride(app, &run);
   AddPlan(app, &run);
   AddWatch(app, &run);
   AddMigration(app, &run);

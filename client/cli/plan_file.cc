@@ -28,6 +28,7 @@ using google::protobuf::Reflection;
 
 constexpr size_t kMaxBytes = 1 << 20;
 constexpr int kMaxDepth = 32;
+constexpr char kBinaryTag[] = "tag:yaml.org,2002:binary";
 
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -100,6 +101,10 @@ class Reader {
                      "is not a known key" + Suggestion(key, KnownKeys(message->GetDescriptor())));
       }
       if (!seen.insert(field->name()).second) return Error(entry.first, inner, "is given twice");
+      const google::protobuf::OneofDescriptor* choice = field->real_containing_oneof();
+      if (choice != nullptr && !seen.insert(choice->full_name()).second) {
+        return Error(entry.first, inner, "is given beside another of which there can be one");
+      }
       RETURN_IF_ERROR(ReadField(entry.second, inner, depth, field, message));
     }
     return absl::OkStatus();
@@ -198,6 +203,10 @@ class Reader {
     const std::string shown = Printable(text);
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_STRING:
+        // Bytes that are no text: !!binary and base64, as YAML has it.
+        if (field->type() == FieldDescriptor::TYPE_BYTES && node.Tag() == kBinaryTag) {
+          return ReadBinary(node, path, field, message);
+        }
         return Put<std::string>(field, message, text, &Reflection::SetString,
                                 &Reflection::AddString);
       case FieldDescriptor::CPPTYPE_BOOL:
@@ -231,6 +240,16 @@ class Reader {
       default:
         return Error(node, path, "cannot be given in a file");
     }
+  }
+
+  absl::Status ReadBinary(const YAML::Node& node, const std::string& path,
+                          const FieldDescriptor* field, Message* message) {
+    const std::vector<unsigned char> bytes = YAML::DecodeBase64(node.Scalar());
+    if (bytes.empty()) {
+      return Error(node, path, fmt::format("'{}' is not base64", Printable(node.Scalar())));
+    }
+    return Put<std::string>(field, message, std::string(bytes.begin(), bytes.end()),
+                            &Reflection::SetString, &Reflection::AddString);
   }
 
   absl::Status ReadUInt64(const YAML::Node& node, const std::string& path,

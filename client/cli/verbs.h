@@ -34,6 +34,7 @@ class Run {
 void AddStatus(CLI::App& app, Run* run);
 void AddKeyspace(CLI::App& app, Run* run);
 void AddNode(CLI::App& app, Run* run);
+void AddOverride(CLI::App& app, Run* run);
 void AddPlan(CLI::App& app, Run* run);
 void AddWatch(CLI::App& app, Run* run);
 void AddMigration(CLI::App& app, Run* run);

@@ -77,6 +77,9 @@ class Cluster {
   // a request id makes the repetition harmless. Errors: DeadlineExceeded with the last answer;
   // whatever warmringd refuses.
 
+  // `plan` has the changes; the rest is filled in here.
+  [[nodiscard]] absl::StatusOr<v1::Migration> Submit(const MigrationId& id, v1::MigrationPlan plan,
+                                       const MigrationTerms& terms);
   [[nodiscard]] absl::StatusOr<v1::Migration> SubmitAdd(const MigrationId& id, const NodeId& node,
                                                         const MigrationTerms& terms);
   [[nodiscard]] absl::StatusOr<v1::Migration> SubmitRemove(const MigrationId& id,
@@ -104,8 +107,6 @@ class Cluster {
 
   absl::Status StartProcesses();
   absl::Status CreateKeyspace();
-  absl::StatusOr<v1::Migration> Submit(const MigrationId& id, v1::MigrationPlan plan,
-                                       const MigrationTerms& terms);
 
   const ClusterOptions options_;
   std::unique_ptr<support::WarmringdServer> server_;

@@ -290,5 +290,155 @@ TEST_F(MigrationTest, AnUndoWhileSoakingLosesNoWrite) {
   EXPECT_EQ(DbSize("node-c"), 0);
 }
 
+std::string TenantKey(int i) { return "tenant7:" + std::to_string(i); }
+
+v1::MigrationPlan TenantTo(const std::vector<NodeId>& nodes) {
+  v1::MigrationPlan plan;
+  v1::SetOverride* set = plan.add_changes()->mutable_set_override();
+  set->mutable_rule()->set_prefix("tenant7:");
+  for (const NodeId& node : nodes) set->add_nodes(node);
+  return plan;
+}
+
+class OverrideTest : public MigrationTest {
+ protected:
+  void FillTenant(int keys) {
+    for (int i = 0; i < keys; ++i) Write(TenantKey(i), "value " + std::to_string(i));
+  }
+  std::set<NodeId> OwnersOfTenant(const Membership& map) {
+    std::set<NodeId> owners;
+    for (int i = 0; i < 300; ++i) {
+      owners.insert(map.nodes()[RouteKey(map, TenantKey(i)).owner].id);
+    }
+    return owners;
+  }
+  void Settle(const MigrationId& id) {
+    const v1::Migration migration = AwaitEnd(id);
+    EXPECT_EQ(migration.state(), v1::MIGRATION_STATE_SUCCEEDED) << crash::Describe(migration);
+  }
+};
+
+// A tenant gets a node of its own under writes, keeps it while the fleet grows, and goes back.
+TEST_F(OverrideTest, ATenantIsIsolatedAndGoesBack) {
+  Fill(1000);
+  FillTenant(600);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr before, cluster_->MembershipAt());
+  EXPECT_EQ(OwnersOfTenant(*before), (std::set<NodeId>{"node-a", "node-b"}));
+
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int round = 0; !stop; ++round) {
+      const std::string key = round % 2 == 0 ? TenantKey((round * 7919) % 600)
+                                             : KeyOf((round * 7919) % 1000);
+      if (round % 10 == 0) {
+        Delete(key);
+      } else {
+        Write(key, "round " + std::to_string(round));
+      }
+    }
+  });
+  EXPECT_OK(cluster_->Submit("isolate", TenantTo({"node-b"}), {.hold = {}, .soak = {}}));
+  Settle("isolate");
+  stop = true;
+  writer.join();
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr isolated, cluster_->MembershipAt());
+  EXPECT_EQ(OwnersOfTenant(*isolated), (std::set<NodeId>{"node-b"}));
+  {
+    SCOPED_TRACE("after the tenant was isolated");
+    ExpectEverythingInItsPlace();
+  }
+
+  // Who does not know the rule is refused by the node that had the key.
+  int tried = 0;
+  for (int i = 0; i < 600 && tried < 20; ++i) {
+    const std::string key = TenantKey(i);
+    const Route old_route = RouteKey(*before, key);
+    if (before->nodes()[old_route.owner].id == "node-b") continue;
+    ++tried;
+    ASSERT_OK_AND_ASSIGN(
+        const RedisReply moved,
+        cluster_->Find("node-a").redis->Command(
+            {"WR.WRITE", FormatEpochWord(before->history(), old_route.epoch), "SET", key, "old"}));
+    EXPECT_TRUE(moved.text.starts_with("WRMOVED")) << moved.text;
+    ASSERT_OK_AND_ASSIGN(const RedisReply plain,
+                         cluster_->Find("node-a").redis->Command({"SET", key, "old"}));
+    EXPECT_TRUE(plain.text.starts_with("WRMOVED")) << plain.text;
+  }
+  EXPECT_EQ(tried, 20);
+
+  ASSERT_OK(cluster_->SubmitAdd("add-c", "node-c", {.hold = {}, .soak = {}}));
+  Settle("add-c");
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr grown, cluster_->MembershipAt());
+  EXPECT_EQ(OwnersOfTenant(*grown), (std::set<NodeId>{"node-b"}));
+  EXPECT_NEAR(grown->OwnedBy("node-c").Share(), 1.0 / 3, 0.02);
+  EXPECT_FALSE(cluster_->SubmitRemove("remove-b", "node-b", {}).ok()) << "it has the tenant";
+
+  v1::MigrationPlan back;
+  back.add_changes()->mutable_remove_override()->mutable_rule()->set_prefix("tenant7:");
+  ASSERT_OK(cluster_->Submit("back", back, {.hold = {}, .soak = absl::Seconds(1)}));
+  Settle("back");
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr last, cluster_->MembershipAt());
+  EXPECT_TRUE(last->overrides().empty()) << "all members know";
+  EXPECT_EQ(OwnersOfTenant(*last), (std::set<NodeId>{"node-a", "node-b", "node-c"}));
+  ExpectEverythingInItsPlace();
+}
+
+TEST_F(OverrideTest, AnUndoWhileSoakingLosesNoWrite) {
+  Fill(500);
+  FillTenant(600);
+  ASSERT_OK(
+      cluster_->Submit("isolate", TenantTo({"node-a"}), {.hold = {}, .soak = absl::Minutes(10)}));
+  AwaitState("isolate", v1::MIGRATION_STATE_SOAKING);
+  for (int i = 0; i < 600; i += 3) Write(TenantKey(i), "during the soak " + std::to_string(i));
+  for (int i = 0; i < 600; i += 7) Delete(TenantKey(i));
+  Write("tenant7:born", "during the soak");
+
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int round = 0; !stop; ++round) {
+      Write(TenantKey((round * 7919) % 600), "round " + std::to_string(round));
+    }
+  });
+  ASSERT_OK(cluster_->Undo("isolate"));
+  const v1::Migration undone = AwaitEnd("isolate");
+  stop = true;
+  writer.join();
+  EXPECT_EQ(undone.state(), v1::MIGRATION_STATE_ROLLED_BACK) << crash::Describe(undone);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr map, cluster_->MembershipAt());
+  EXPECT_EQ(OwnersOfTenant(*map), (std::set<NodeId>{"node-a", "node-b"}));
+  ASSERT_EQ(map->overrides().size(), 1u);
+  EXPECT_TRUE(map->overrides()[0].IsAsHashed());
+  ExpectEverythingInItsPlace();
+
+  // The keys that are as hashed go along when the fleet changes, and the rule is gone after that.
+  ASSERT_OK(cluster_->SubmitAdd("add-c", "node-c", {.hold = {}, .soak = absl::Seconds(1)}));
+  Settle("add-c");
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr grown, cluster_->MembershipAt());
+  EXPECT_TRUE(grown->overrides().empty());
+  EXPECT_EQ(OwnersOfTenant(*grown), (std::set<NodeId>{"node-a", "node-b", "node-c"}));
+  ExpectEverythingInItsPlace();
+}
+
+TEST_F(OverrideTest, OneKeyAndATenantThatIsSpread) {
+  Fill(300);
+  FillTenant(300);
+  ASSERT_OK(cluster_->SubmitAdd("add-c", "node-c", {.hold = {}, .soak = {}}));
+  Settle("add-c");
+  v1::MigrationPlan plan = TenantTo({"node-c", "node-a"});
+  v1::SetOverride* key = plan.add_changes()->mutable_set_override();
+  key->mutable_rule()->set_key(TenantKey(5));
+  key->add_nodes("node-b");
+  ASSERT_OK(cluster_->Submit("spread", plan, {.hold = {}, .soak = {}}));
+  Settle("spread");
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr map, cluster_->MembershipAt());
+  EXPECT_EQ(map->nodes()[RouteKey(*map, TenantKey(5)).owner].id, "node-b");
+  for (int i = 0; i < 300; ++i) {
+    if (i == 5) continue;
+    const NodeId& owner = map->nodes()[RouteKey(*map, TenantKey(i)).owner].id;
+    EXPECT_NE(owner, "node-b") << i;
+  }
+  ExpectEverythingInItsPlace();
+}
+
 }  // namespace
 }  // namespace warmring

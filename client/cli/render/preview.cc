@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "absl/time/time.h"
+#include "client/cli/render/overrides.h"
 #include "client/cli/render/table.h"
 
 namespace warmring::cli {
@@ -66,7 +67,7 @@ std::string WaveLine(const v1::MigrationPlan& plan, const v1::Preview& preview) 
   for (const auto& [wave, share] : by_wave) {
     sum += share;
     text += fmt::format("{}{:.0f}%", text.empty() ? "" : " → ",
-                        preview.moved_share() > 0 ? sum / preview.moved_share() * 100 : 0);
+                        preview.moved_share() > 0 ? sum / preview.moved_share() * 100 : 100);
   }
   return fmt::format("  Steps     warm, verify{}, commit in {} waves ({}, {} apart), soak {}\n",
                      plan.strategy().await_promotion() ? ", wait for approval" : "",
@@ -123,6 +124,13 @@ std::string RenderPreview(const v1::MigrationPlan& plan, const v1::Preview& prev
                   s.bytes_out() == 0 ? "" : FormatBytes(s.bytes_out())});
   }
   out += table.ToString();
+  if (preview.overrides_size() > 0) {
+    out += "\n" + RenderOverrideChanges(preview) + WaveLine(plan, preview);
+    for (const std::string& warning : preview.warnings()) out += "  Warning   " + warning + "\n";
+    return out + fmt::format(
+                     "\nPlan: {} override(s), keys of no rule stay. Undo without loss while soaking.\n",
+                     preview.overrides_size());
+  }
   out +=
       "\n  what moves (each column = 1/72 of hash space, height = part of it that changes owner)\n";
   out += MovingMap(preview);
