@@ -229,13 +229,13 @@ class Membership {
   static constexpr size_t kRowFollowers = 2;
   static_assert(kRowFollowers + KeyspaceSpec::kMaxReplication - 1 <= RoutingTable::kMaxWidth);
 
-  OverrideTable override_table_;
-  RoutingTable table_;
+  RoutingTable table_;  // first, with the tenures: what every lookup reads
   std::vector<Tenure> tenures_;
   MembershipData data_;
   std::vector<MoveNodes> move_nodes_;
   std::vector<int32_t> move_of_range_;  // empty when there is no move
   uint64_t digest_ = 0;
+  OverrideTable override_table_;
   size_t tenures_in_use_ = 0;  // when all rows were compiled last
 };
 
