@@ -27,4 +27,14 @@ void ByteWriter::String(std::string_view value) {
   bytes_.append(value);
 }
 
+void ByteWriter::Append(std::string_view bytes) {
+  bytes_.append(bytes);
+  if (drain_ && bytes_.size() >= kDrainBytes) Drain();
+}
+
+void ByteWriter::Drain() {
+  drain_(bytes_);
+  bytes_.clear();
+}
+
 }  // namespace warmring

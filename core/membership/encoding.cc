@@ -1,7 +1,10 @@
 #include "core/membership/encoding.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -182,6 +185,35 @@ Node ReadNode(ByteReader& in) {
   return node;
 }
 
+// Millions of numbers on their way to a writer, a block at a time: what ByteWriter writes for them.
+class NumberBlock {
+ public:
+  explicit NumberBlock(ByteWriter& out) : out_(out) {}
+
+  void Fixed64(uint64_t value) {
+    if constexpr (std::endian::native == std::endian::big) value = __builtin_bswap64(value);
+    std::memcpy(&bytes_[size_], &value, sizeof value);
+    size_ += sizeof value;
+  }
+  void Varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_[size_++] = static_cast<char>(value | 0x80);
+    bytes_[size_++] = static_cast<char>(value);
+  }
+  // For three numbers; called after each two or three.
+  void MakeRoom() {
+    if (size_ > bytes_.size() - 32) Finish();
+  }
+  void Finish() {
+    out_.Append({bytes_.data(), size_});
+    size_ = 0;
+  }
+
+ private:
+  ByteWriter& out_;
+  size_t size_ = 0;
+  std::array<char, 4096> bytes_;
+};
+
 bool EndsAreBuckets(const std::vector<OwnedRange>& ranges) {
   if (ranges.size() < 2 || !std::has_single_bit(ranges.size())) return false;
   const auto bits = static_cast<uint32_t>(std::countr_zero(ranges.size()));
@@ -201,11 +233,14 @@ void WriteOwnedRanges(ByteWriter& out, const std::vector<OwnedRange>& ranges) {
   out.Fixed64(highest.value);
   out.Varint(ranges.size());
   out.Reserve(ranges.size() * (buckets ? 3 : 11));
+  NumberBlock block(out);
   for (const OwnedRange& range : ranges) {
-    if (!buckets) out.Fixed64(range.end);
-    out.Varint(range.owner);
-    out.Varint(highest.value - range.epoch.value);
+    if (!buckets) block.Fixed64(range.end);
+    block.Varint(range.owner);
+    block.Varint(highest.value - range.epoch.value);
+    block.MakeRoom();
   }
+  block.Finish();
 }
 
 std::vector<OwnedRange> ReadOwnedRanges(ByteReader& in) {
@@ -232,8 +267,12 @@ std::vector<OwnedRange> ReadOwnedRanges(ByteReader& in) {
 
 // One more than the index, so that nobody is 0.
 void WriteFollowers(ByteWriter& out, const MembershipData& data) {
-  for (const NodeIndex follower : data.followers)
-    out.Varint(follower == kNoNode ? 0 : follower + 1);
+  NumberBlock block(out);
+  for (const NodeIndex follower : data.followers) {
+    block.Varint(follower == kNoNode ? 0 : follower + 1);
+    block.MakeRoom();
+  }
+  block.Finish();
 }
 
 std::vector<NodeIndex> ReadFollowers(ByteReader& in, const MembershipData& data) {
@@ -457,10 +496,7 @@ absl::Status NotCanonical(std::string_view what) {
                   what));
 }
 
-}  // namespace
-
-std::string EncodeMembership(const MembershipData& data) {
-  ByteWriter out;
+void WriteMembership(ByteWriter& out, const MembershipData& data) {
   const uint32_t format = FormatOf(data);
   out.Fixed32(format);
   WriteHistory(out, data.history);
@@ -471,11 +507,30 @@ std::string EncodeMembership(const MembershipData& data) {
   WriteFollowers(out, data);
   WriteList(out, data.moves,
             [format](ByteWriter& to, const Move& move) { WriteMove(to, move, format); });
-  if (format == 1) return out.Take();
+  if (format == 1) return;
   out.Varint(data.next_plane);
   WriteList(out, data.overrides, WriteOverride);
   WriteList(out, data.pins, WritePin);
+}
+
+}  // namespace
+
+std::string EncodeMembership(const MembershipData& data) {
+  ByteWriter out;
+  WriteMembership(out, data);
   return out.Take();
+}
+
+uint64_t DigestOf(const MembershipData& data) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  ByteWriter out([&state](std::string_view bytes) {
+    XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+  });
+  WriteMembership(out, data);
+  out.Drain();
+  return XXH3_64bits_digest(state.get());
 }
 
 absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,8 @@ namespace warmring {
 inline constexpr uint32_t kMembershipFormat = 2;
 
 std::string EncodeMembership(const MembershipData& data);
+// XXH3_64 of EncodeMembership(data), without having all its bytes at once.
+uint64_t DigestOf(const MembershipData& data);
 // Errors: InvalidArgument (truncated, trailing bytes, count over its limit, broken invariant);
 // Unimplemented when the bytes have a newer format number.
 absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes);

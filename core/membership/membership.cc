@@ -7,12 +7,12 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 #include "absl/container/flat_hash_map.h"
 
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
 #include "core/membership/range_cover.h"
+#include "core/membership/row_changes.h"
 
 namespace warmring {
 namespace {
@@ -230,6 +230,24 @@ absl::Status CheckMove(const std::vector<Move>& moves, size_t i) {
 }  // namespace
 
 absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
+  return CreateWith(nullptr, std::move(data));
+}
+
+absl::StatusOr<Membership::Ptr> Membership::CreateAfter(const Membership& base,
+                                                        MembershipData data) {
+  const RowChanges changes = RowChangesOf(base.data_, data);
+  if (!changes.same_ends) return Create(std::move(data));
+  if (!changes.rows.has_value()) return CreateWith(&base.table_, std::move(data));
+  RETURN_IF_ERROR(CheckOverrides(data));
+  RETURN_IF_ERROR(CheckPins(data));
+  std::shared_ptr<Membership> membership(new Membership(std::move(data)));
+  RETURN_IF_ERROR(membership->IndexMoves());
+  membership->PatchTable(base, *changes.rows);
+  return membership;
+}
+
+absl::StatusOr<Membership::Ptr> Membership::CreateWith(const RoutingTable* same_ends,
+                                                       MembershipData data) {
   if (data.version == Version()) {
     return absl::InvalidArgumentError("version: 0 means none: versions begin at 1");
   }
@@ -241,14 +259,13 @@ absl::StatusOr<Membership::Ptr> Membership::Create(MembershipData data) {
   RETURN_IF_ERROR(CheckPins(data));
   std::shared_ptr<Membership> membership(new Membership(std::move(data)));
   RETURN_IF_ERROR(membership->IndexMoves());
-  membership->CompileTable();
+  membership->CompileTable(same_ends);
   return membership;
 }
 
 Membership::Membership(MembershipData data) : data_(std::move(data)) {
   if (!data_.overrides.empty()) override_table_ = OverrideTable(data_.overrides);
-  const std::string bytes = EncodeMembership(data_);
-  digest_ = XXH3_64bits(bytes.data(), bytes.size());
+  digest_ = DigestOf(data_);
 }
 
 absl::Status Membership::IndexMoves() {
@@ -339,11 +356,11 @@ absl::Status Membership::CheckMovesOnPlanes() const {
   return absl::OkStatus();
 }
 
-void Membership::CompileTable() {
+void Membership::CompileTable(const RoutingTable* same_ends) {
   absl::flat_hash_map<std::pair<Epoch, int>, uint32_t> index;
   std::vector<HashPoint> ends;
   std::vector<uint32_t> rows;
-  ends.reserve(data_.ranges.size());
+  if (same_ends == nullptr) ends.reserve(data_.ranges.size());
   const auto nobody = static_cast<uint32_t>(data_.nodes.size());
   const uint32_t width = kRowFollowers + data_.spec.replication - 1;
   rows.reserve(data_.ranges.size() * width);
@@ -353,14 +370,16 @@ void Membership::CompileTable() {
     const auto [found, is_new] =
         index.try_emplace({range.epoch, move}, static_cast<uint32_t>(tenures_.size()));
     if (is_new) tenures_.push_back(TenureOf(range.epoch, move));
-    ends.push_back(range.end);
+    if (same_ends == nullptr) ends.push_back(range.end);
     rows.push_back(range.owner);
     rows.push_back(found->second);
     for (const NodeIndex follower : FollowersAt(i)) {
       rows.push_back(follower == kNoNode ? nobody : follower);
     }
   }
-  table_ = RoutingTable::Build(ends, rows, width);
+  table_ = same_ends == nullptr ? RoutingTable::Build(ends, rows, width)
+                                : same_ends->WithValues(rows, width);
+  tenures_in_use_ = tenures_.size();
 }
 
 Membership::Tenure Membership::TenureOf(Epoch epoch, int move) const {

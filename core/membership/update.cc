@@ -456,7 +456,7 @@ absl::StatusOr<Membership::Ptr> Apply(const Membership& base, const Update& upda
   RETURN_IF_ERROR(RemovePins(update.remove_pins, data));
   RETURN_IF_ERROR(PutPins(update.put_pins, data));
   RETURN_IF_ERROR(RemoveNodes(update.remove_nodes, data));
-  return Membership::Create(std::move(data));
+  return Membership::CreateAfter(base, std::move(data));
 }
 
 absl::StatusOr<Membership::Ptr> ApplyDelta(const Membership& base, const Delta& delta) {

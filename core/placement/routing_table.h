@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -64,6 +65,16 @@ class RoutingTable {
   static RoutingTable Build(const std::vector<HashPoint>& ends,
                             const std::vector<uint32_t>& values = {}, uint32_t width = 0);
 
+  // A table of the same ends with other numbers. What finds a range is shared with this table, so
+  // that only the numbers take time and memory. `values` and `width` as in Build.
+  RoutingTable WithValues(const std::vector<uint32_t>& values, uint32_t width) const;
+
+  // A table of the same ends and numbers but for some ranges: `values` holds `width` numbers for
+  // each of `ranges`. REQUIRES: `width` that of this table, above 0; `ranges` below the number of
+  // ranges; values.size() == width * ranges.size().
+  RoutingTable WithRows(const std::vector<uint32_t>& ranges, const std::vector<uint32_t>& values,
+                        uint32_t width) const;
+
   // Finding takes one shift, as on a directory.
   bool is_uniform() const { return uniform_shift_ != 0; }
 
@@ -96,8 +107,11 @@ class RoutingTable {
   }
 
   // All numbers of the range that holds `h`. REQUIRES: built with width above 0.
-  Row Values(HashPoint h) const {
-    const size_t at = Position(h) << stride_bits_;
+  Row Values(HashPoint h) const { return RowAt(Position(h)); }
+
+  // The numbers of range `index`. REQUIRES: built with width above 0.
+  Row RowAt(size_t index) const {
+    const size_t at = index << stride_bits_;
     Row row;
     if (is_narrow_) {
       row.narrow_ = narrow_.data() + at;
@@ -107,7 +121,7 @@ class RoutingTable {
     return row;
   }
 
-  // What the table keeps on the heap.
+  // What the table keeps on the heap, with what it shares.
   size_t MemoryBytes() const;
 
  private:
@@ -175,6 +189,8 @@ class RoutingTable {
     return cell.first + before;
   }
   size_t PositionInDoubt(HashPoint h) const;
+  void SetValues(const std::vector<uint32_t>& values, uint32_t width);
+  void SetRow(size_t row, const uint32_t* values, uint32_t width);
 
   uint32_t FractionOf(HashPoint h) const {
     return static_cast<uint32_t>((h << (64 - cell_shift_)) >> 32) ^ kSign;
@@ -187,9 +203,14 @@ class RoutingTable {
   size_t size_ = 0;             // ranges
   std::vector<uint16_t, LineAllocator<uint16_t>> narrow_;
   std::vector<uint32_t, LineAllocator<uint32_t>> wide_;
-  std::vector<Cell> cells_;         // empty when uniform
-  std::vector<uint32_t> low_bits_;  // of each end, to tell apart what agrees in all bits of a cell
-  std::vector<HashPoint> crowded_;  // the ends of all crowded cells, in order
+  // What finds a range among ends that are not uniform.
+  struct Index {
+    std::vector<Cell> cells;
+    std::vector<uint32_t> low_bits;  // of each end, to tell apart what agrees in all bits of a cell
+    std::vector<HashPoint> crowded;  // the ends of all crowded cells, in order
+  };
+  const Cell* cells_ = nullptr;         // of index_
+  std::shared_ptr<const Index> index_;  // null when uniform
 };
 
 }  // namespace warmring

@@ -172,6 +172,71 @@ TEST(RoutingTableTest, RowsHoldTheNumbersOfTheirRange) {
   }
 }
 
+// A table with other numbers finds what a table that is built of them finds.
+void ExpectWithValuesIsBuild(const std::vector<HashPoint>& ends, uint32_t width,
+                             std::mt19937_64& random) {
+  const auto draw = [&](size_t count, uint32_t largest) {
+    std::vector<uint32_t> values;
+    for (size_t i = 0; i < count; ++i) {
+      values.push_back(static_cast<uint32_t>(random() % (uint64_t{largest} + 1)));
+    }
+    return values;
+  };
+  for (const uint32_t before : {65'535U, UINT32_MAX}) {
+    for (const uint32_t after : {65'535U, UINT32_MAX}) {
+      std::vector<uint32_t> values = draw(ends.size() * width, before);
+      const RoutingTable base = RoutingTable::Build(ends, values, width);
+      const std::vector<uint32_t> other = draw(ends.size() * width, after);
+      const RoutingTable renewed = base.WithValues(other, width);
+      const std::vector<uint32_t> rows = {0, static_cast<uint32_t>(ends.size() / 2),
+                                          static_cast<uint32_t>(ends.size() - 1)};
+      const std::vector<uint32_t> some = draw(rows.size() * width, after);
+      const RoutingTable patched = base.WithRows(rows, some, width);
+      for (size_t i = 0; i < some.size(); ++i) {
+        values[rows[i / width] * width + i % width] = some[i];
+      }
+      std::vector<HashPoint> points = {0, kTop, ends[0], ends[ends.size() / 2], ends.back()};
+      for (int i = 0; i < 500; ++i) points.push_back(random());
+      for (const HashPoint point : points) {
+        const size_t range = Expected(ends, point);
+        ASSERT_EQ(renewed.Find(point), range);
+        ASSERT_EQ(patched.Find(point), range);
+        for (uint32_t rank = 0; rank < width; ++rank) {
+          ASSERT_EQ(renewed.Values(point)[rank], other[range * width + rank]);
+          ASSERT_EQ(patched.Values(point)[rank], values[range * width + rank]);
+          ASSERT_EQ(patched.RowAt(range)[rank], values[range * width + rank]);
+        }
+      }
+    }
+  }
+}
+
+TEST(RoutingTableTest, NumbersChangeUnderTheSameEnds) {
+  std::mt19937_64 random(12);
+  std::set<HashPoint> ends;
+  while (ends.size() < 3000) ends.insert(random());
+  for (const uint32_t width : {1u, 2u, 3u, 17u}) {
+    ExpectWithValuesIsBuild(Sorted(ends), width, random);
+    ExpectWithValuesIsBuild(BucketEnds(10), width, random);
+    ExpectWithValuesIsBuild({kTop >> 1}, width, random);
+  }
+}
+
+TEST(RoutingTableTest, ATableOutlivesTheOneWhoseEndsItShares) {
+  std::mt19937_64 random(13);
+  std::set<HashPoint> ends;
+  while (ends.size() < 3000) ends.insert(random());
+  RoutingTable table = RoutingTable::Build(Sorted(ends), std::vector<uint32_t>(3000, 1), 1);
+  table = table.WithValues(std::vector<uint32_t>(3000, 2), 1);
+  table = table.WithRows({7}, {3}, 1);
+  for (int i = 0; i < 1000; ++i) {
+    const HashPoint point = random();
+    const size_t range = Expected(Sorted(ends), point);
+    ASSERT_EQ(table.Find(point), range);
+    ASSERT_EQ(table.Value(point), range == 7 ? 3U : 2U);
+  }
+}
+
 TEST(RoutingTableTest, ARowOfUpToALineLiesInOneLine) {
   for (uint32_t width = 2; width <= RoutingTable::kMaxWidth; ++width) {
     for (const bool narrow : {true, false}) {

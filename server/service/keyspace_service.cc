@@ -11,7 +11,6 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
-#include "core/placement/preference.h"
 #include "proto/wire/membership.h"
 #include "proto/wire/status.h"
 #include "server/service/explicit_placement.h"
@@ -32,33 +31,6 @@ grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context, const abs
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(wire::ToGrpcStatus(status));
   return reactor;
-}
-
-// What each node owns of hash space, by index.
-std::vector<double> SharesOf(const Membership& membership) {
-  std::vector<double> shares(membership.nodes().size());
-  for (size_t i = 0; i < membership.ranges().size(); ++i) {
-    const HashRange range = membership.RangeAt(i);
-    shares[membership.ranges()[i].owner] +=
-        (static_cast<double>(range.SizeMinusOne()) + 1) / 18446744073709551616.0;
-  }
-  return shares;
-}
-
-double TotalWeight(const Membership& membership) {
-  double total = 0;
-  for (const Node& node : membership.nodes()) total += node.weight_milli;
-  return total;
-}
-
-double MaxOverMean(const Membership& membership) {
-  const std::vector<double> shares = SharesOf(membership);
-  const double total = TotalWeight(membership);
-  double worst = 0;
-  for (size_t i = 0; i < shares.size(); ++i) {
-    worst = std::max(worst, shares[i] * total / membership.nodes()[i].weight_milli);
-  }
-  return worst;
 }
 
 struct Moving {
@@ -216,8 +188,9 @@ v1::Keyspace KeyspaceService::Describe(const Keyspace& keyspace, const Migration
   proto.set_version(membership->version().value);
   proto.set_node_count(static_cast<uint32_t>(membership->nodes().size()));
   proto.set_active_migration(active);
-  proto.set_max_over_mean(MaxOverMean(*membership));
-  proto.set_domain_violations(CountDomainViolations(*membership));
+  const std::shared_ptr<const Balance> balance = balances_.Of(membership);
+  proto.set_max_over_mean(balance->max_over_mean);
+  proto.set_domain_violations(balance->domain_violations);
   proto.set_watchers(env_.watchers(keyspace.id()));
   return proto;
 }
@@ -280,10 +253,11 @@ grpc::ServerUnaryReactor* KeyspaceService::ListNodes(grpc::CallbackServerContext
   const absl::StatusOr<KeyspaceRuntime*> runtime = env_.runtimes->Find(request->keyspace());
   if (!runtime.ok()) return Refuse(context, runtime.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  (*runtime)->strand().Post([runtime = *runtime, page = *page, response, reactor] {
+  (*runtime)->strand().Post([this, runtime = *runtime, page = *page, response, reactor] {
     const Membership::Ptr membership = runtime->keyspace().head()->membership;
-    const std::vector<double> shares = SharesOf(*membership);
-    const double total = TotalWeight(*membership);
+    const std::shared_ptr<const Balance> balance = balances_.Of(membership);
+    const std::vector<double>& shares = balance->shares;
+    const double total = balance->total_weight;
     const Moving moving = MovingNodes(*membership);
     const std::map<NodeId, OwnerStatus> owners = runtime->Describe();
     std::set<NodeId> leaving;

@@ -6,6 +6,7 @@
 #include "server/conductor/keyspace_runtime.h"
 #include "server/executor/clock.h"
 #include "server/registry/registry.h"
+#include "server/service/balance_cache.h"
 #include "server/service/gate.h"
 #include "server/service/request_log.h"
 #include "server/store/committer.h"
@@ -61,6 +62,7 @@ class KeyspaceService final : public v1::KeyspaceService::CallbackService {
                    v1::ListKeyspacesResponse* response, grpc::ServerUnaryReactor* reactor) const;
 
   const Environment env_;
+  mutable BalanceCache balances_;
 };
 
 }  // namespace warmring

@@ -1,5 +1,6 @@
 // Measures placement: lookups beside those of others, balance and movement beside random tokens and
-// libmemcached, and what a table costs. scripts/bench placement builds and runs it.
+// libmemcached, what a table costs and what a change of it. scripts/bench placement builds and runs
+// it.
 //
 //   placement_bench [--out FILE] [--cpu N] [--quick] [--benchmark_...]
 
@@ -16,6 +17,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "tests/bench/balance.h"
+#include "tests/bench/deltas.h"
 #include "tests/bench/lookups.h"
 #include "tests/bench/report.h"
 
@@ -58,6 +60,7 @@ Results Measure(const Arguments& arguments) {
   }
   Results results;
   results.table = arguments.quick ? MeasureTable(100, 16) : MeasureTable(10'000, 256);
+  results.deltas = MeasureDeltas(arguments.quick);
   const uint32_t nodes = arguments.quick ? 8 : 100;
   const uint32_t bits = arguments.quick ? 10 : 16;
   results.balance.push_back(GrowDirectory({bits, 1, 0, nodes}));

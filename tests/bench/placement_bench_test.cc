@@ -37,7 +37,7 @@ TEST(PlacementBenchTest, WritesEveryHeadline) {
        {"directory_vs_libmemcached_n100", "directory_vs_maglev_n100", "ring_vs_branchless_n100",
         "ring_vs_libmemcached_n100", "locate_vs_hash", "balance_max_mean_n100_p16",
         "movement_vs_ideal_worst", "domain_violations", "table_build_10k_x256_s",
-        "table_bytes_per_token"}) {
+        "table_bytes_per_token", "delta_vs_rebuild_worst"}) {
     ASSERT_TRUE(headline.contains(key)) << key;
     if (headline[key].is_null()) {
       EXPECT_TRUE(headline[std::string(key) + "_reason"].is_string()) << key;
@@ -48,6 +48,7 @@ TEST(PlacementBenchTest, WritesEveryHeadline) {
   EXPECT_FALSE(json["timings"].empty());
   EXPECT_FALSE(json["balance"].empty());
   EXPECT_FALSE(json["bars"].empty());
+  EXPECT_FALSE(json["deltas"].empty());
 }
 
 TEST(PlacementBenchTest, RefusesWhatItDoesNotKnow) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -83,6 +84,11 @@ Json Headline(const Results& results) {
   Put(headline, "domain_violations", violations, "no directory with replicas was grown");
   headline["table_build_10k_x256_s"] = results.table.place_s + results.table.compile_s;
   headline["table_bytes_per_token"] = results.table.bytes_per_token;
+  std::optional<double> speedup;
+  for (const DeltaCost& row : results.deltas) {
+    speedup = std::min(speedup.value_or(HUGE_VAL), row.rebuild_s / row.apply_s);
+  }
+  Put(headline, "delta_vs_rebuild_worst", speedup, "no delta was applied");
   return headline;
 }
 
@@ -108,6 +114,7 @@ constexpr Bar kBars[] = {
     {"domain_violations", false, 0},
     {"table_build_10k_x256_s", false, 1},
     {"table_bytes_per_token", false, 24},
+    {"delta_vs_rebuild_worst", true, 1},
 };
 
 Json Bars(const Json& headline) {
@@ -185,6 +192,21 @@ std::string BalanceText(const Json& json) {
   return text;
 }
 
+std::string DeltasText(const Json& json) {
+  std::string text =
+      fmt::format("\n{:24} {:>10} {:>18} {:>12} {:>12} {:>10}\n", "A delta, milliseconds", "ranges",
+                  "change", "applied", "rebuilt", "x faster");
+  for (const Json& row : json["deltas"]) {
+    const double apply = row["apply_s"];
+    const double rebuild = row["rebuild_s"];
+    text +=
+        fmt::format("{:24} {:>10} {:>18} {:>12.2f} {:>12.2f} {:>10.1f}\n",
+                    row["placement"].get<std::string>(), row["ranges"].get<uint64_t>(),
+                    row["change"].get<std::string>(), apply * 1e3, rebuild * 1e3, rebuild / apply);
+  }
+  return text;
+}
+
 std::string BarsText(const Json& json) {
   std::string text = fmt::format("\n{:36} {:>12} {:>10}\n", "Bars", "measured", "bar");
   for (const Json& bar : json["bars"]) {
@@ -228,6 +250,14 @@ nlohmann::ordered_json ToJson(const Results& results) {
                    {"place_s", results.table.place_s},
                    {"compile_s", results.table.compile_s},
                    {"bytes_per_token", results.table.bytes_per_token}};
+  json["deltas"] = Json::array();
+  for (const DeltaCost& row : results.deltas) {
+    json["deltas"].push_back({{"placement", row.placement},
+                              {"change", row.change},
+                              {"ranges", row.ranges},
+                              {"apply_s", row.apply_s},
+                              {"rebuild_s", row.rebuild_s}});
+  }
   return json;
 }
 
@@ -240,7 +270,7 @@ std::string ToText(const nlohmann::ordered_json& json) {
              json["table"]["tokens_per_node"].get<uint32_t>(),
              json["table"]["place_s"].get<double>(), json["table"]["compile_s"].get<double>(),
              json["table"]["bytes_per_token"].get<double>()) +
-         BarsText(json);
+         DeltasText(json) + BarsText(json);
 }
 
 }  // namespace warmring::bench

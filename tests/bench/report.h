@@ -15,10 +15,11 @@ struct Results {
   std::vector<Timing> timings;
   std::vector<BalanceRow> balance;
   TableCost table;
+  std::vector<DeltaCost> deltas;
 };
 
 // For programs: `headline` (a number for each key, or null and why in <key>_reason), `bars`,
-// `timings`, `balance` and `table`.
+// `timings`, `balance`, `table` and `deltas`.
 nlohmann::ordered_json ToJson(const Results& results);
 
 // For people: the same as tables.

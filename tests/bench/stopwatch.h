@@ -73,13 +73,15 @@ class Stopwatch {
     });
   }
 
-  // `lookup(table, key)`; `table` takes about `bytes`.
-  template <typename Table, typename Lookup>
-  void AddCold(const std::string& name, uint64_t nodes, const Table& table, size_t bytes,
-               Lookup lookup) {
+  // `lookup(table, key)`; `make()` returns a table that takes about `bytes` and shares none of
+  // them.
+  template <typename Make, typename Lookup>
+  void AddCold(const std::string& name, uint64_t nodes, Make make, size_t bytes, Lookup lookup) {
     const size_t copies = options_.cold_bytes / bytes + 1;
-    Register({name, nodes, Mode::kCold}, {1}, [&table, copies, lookup](benchmark::State& state) {
-      const std::vector<Table> tables(copies, table);
+    Register({name, nodes, Mode::kCold}, {1}, [make, copies, lookup](benchmark::State& state) {
+      std::vector<decltype(make())> tables;
+      tables.reserve(copies);
+      for (size_t i = 0; i < copies; ++i) tables.push_back(make());
       uint64_t i = 0;
       size_t at = 0;
       for (auto unused : state) {
