@@ -35,6 +35,14 @@ bool TakesPart(const Preview& preview, const NodeId& node) {
                      [&](const PlannedMove& move) { return move.from == node || move.to == node; });
 }
 
+// What is closed at one position of a log is closed at every later one: to hear it again from
+// further on is nothing new. If it were, two nodes that give to each other would go on for ever:
+// each answer would ask the other again.
+bool IsRepeat(const std::optional<FenceAck>& known, const FenceAck& ack) {
+  return known.has_value() && known->floor == ack.floor && known->log_id == ack.log_id &&
+         known->dirty_complete == ack.dirty_complete && known->watermark <= ack.watermark;
+}
+
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 std::string Waves(const MigrationRecord& record) {
@@ -234,7 +242,7 @@ void MigrationMachine::AbsorbReport(const TaskReport& report, const MachineView&
   } else if (const auto* verify = std::get_if<VerifyReport>(&report.body)) {
     reports.verify = *verify;
   } else if (const auto* fence = std::get_if<FenceAck>(&report.body)) {
-    reports.fence = *fence;
+    if (!IsRepeat(reports.fence, *fence)) reports.fence = *fence;
   } else if (const auto* prepared = std::get_if<PreparedReport>(&report.body)) {
     reports.prepared = *prepared;
   } else if (const auto* failure = std::get_if<TaskFailure>(&report.body)) {

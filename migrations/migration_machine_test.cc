@@ -57,6 +57,30 @@ MigrationPlan Remove(int number = 1) {
   return plan;
 }
 
+MigrationPlan Reweigh(uint32_t weight_milli = 3000) {
+  MigrationPlan plan = Add();
+  plan.changes = {SetWeight{"cache-01", weight_milli}};
+  return plan;
+}
+
+NodeId OwnerOf(const Membership& membership, uint32_t bucket) {
+  return membership.nodes()[membership.ranges()[bucket].owner].id;
+}
+
+// Two nodes trade buckets, which stay pinned where they come to.
+MigrationPlan Trade() {
+  const Membership::Ptr base = Base(PlacementKind::kDirectory);
+  MoveBuckets to_first{{}, "cache-00", true};
+  MoveBuckets to_second{{}, "cache-01", true};
+  for (uint32_t bucket = 0; bucket < 30; ++bucket) {
+    if (OwnerOf(*base, bucket) == "cache-00") to_second.buckets.push_back(bucket);
+    if (OwnerOf(*base, bucket) == "cache-01") to_first.buckets.push_back(bucket);
+  }
+  MigrationPlan plan = Add();
+  plan.changes = {to_first, to_second};
+  return plan;
+}
+
 const NodeId kNew = "cache-03";
 const NodeId kDonor = "cache-00";
 
@@ -84,6 +108,15 @@ void ExpectCleanEnd(const MachineWorld& world) {
   }
   for (const PlannedMove& move : record.preview.moves) {
     EXPECT_TRUE(world.head().OwnedBy(done ? move.to : move.from).Includes(move.ranges));
+  }
+  for (const Reweight& reweight : record.preview.reweights) {
+    const Node& node = world.head().nodes()[world.head().FindNode(reweight.node).value()];
+    EXPECT_EQ(node.weight_milli, done ? reweight.after_milli : reweight.before_milli);
+    EXPECT_FALSE(node.address.empty()) << "the rest of it is as it was";
+  }
+  const std::vector<Pin>& pins = world.head().pins();
+  for (const Pin& pin : record.preview.pins_put) {
+    EXPECT_EQ(std::count(pins.begin(), pins.end(), pin), done ? 1 : 0) << pin.bucket;
   }
   EXPECT_EQ(record.failure.empty(), done) << record.failure;
   EXPECT_EQ(record.waves_committed == record.preview.waves || !done, true);
@@ -133,6 +166,79 @@ TEST_P(EachPlacement, AddAndRemoveInOnePlan) {
   ASSERT_TRUE(world.RunToEnd());
   ExpectCleanEnd(world);
   EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+}
+
+TEST(MachineTest, AWeightHoldsFromThePreparationAndGoesBackWithAnAbort) {
+  const auto weight = [](const MachineWorld& world) {
+    return world.head().nodes()[world.head().FindNode("cache-01").value()].weight_milli;
+  };
+  for (const Stage stage : {Stage::kWarming, Stage::kVerifying, Stage::kFencing, Stage::kCommitted,
+                            Stage::kSoaking}) {
+    SCOPED_TRACE(StageName(stage));
+    MachineWorld world(Base(PlacementKind::kDirectory), Reweigh());
+    ASSERT_TRUE(world.RunToStage(stage));
+    EXPECT_EQ(weight(world), 3000u);
+    ASSERT_TRUE(world
+                    .Command(stage == Stage::kSoaking ? OperatorCommand::kUndo
+                                                      : OperatorCommand::kAbort)
+                    .ok());
+    ASSERT_TRUE(world.RunToEnd());
+    EXPECT_NE(world.record().stage, Stage::kSucceeded);
+    EXPECT_EQ(weight(world), 1000u);
+    ExpectCleanEnd(world);
+  }
+  MachineWorld world(Base(PlacementKind::kDirectory), Reweigh());
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(weight(world), 3000u);
+  EXPECT_THAT(world.steps(), ElementsAreArray(kCleanSteps));
+  EXPECT_NEAR(world.head().OwnedBy("cache-01").Share(), 0.6, 0.001);
+  ExpectCleanEnd(world);
+}
+
+// Each of the two gives and takes at once.
+TEST(MachineTest, NodesTradeBucketsAndThePinsComeLast) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Trade());
+  ASSERT_TRUE(world.RunToStage(Stage::kSoaking));
+  EXPECT_THAT(world.head().pins(), IsEmpty());
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+  EXPECT_EQ(world.head().pins(), world.record().preview.pins_put);
+  EXPECT_GT(world.head().pins().size(), 15u);
+  for (const Pin& pin : world.head().pins()) {
+    EXPECT_EQ(OwnerOf(world.head(), pin.bucket), pin.node);
+  }
+  ExpectCleanEnd(world);
+}
+
+TEST(MachineTest, WhatMovesNothingIsDoneAtOnce) {
+  MembershipData data = Base(PlacementKind::kDirectory)->data();
+  data.pins = {{4, OwnerOf(*Base(PlacementKind::kDirectory), 4)}, {9, "cache-02"}};
+  MigrationPlan plan = Add();
+  plan.strategy.await_promotion = true;
+  plan.changes = {Unpin{{4, 9}}};
+  MachineWorld world(*Membership::Create(data), plan);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_THAT(world.steps(), ElementsAre("P2 settle"));
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+  EXPECT_EQ(world.head().version(), Version(42));
+  EXPECT_EQ(world.record().final_version, Version(42));
+  EXPECT_THAT(world.head().pins(), IsEmpty());
+  EXPECT_THAT(world.reserved(), IsEmpty());
+  EXPECT_EQ(world.record().history.back().note, "nothing moves: version 42 has all of it");
+  ExpectCleanEnd(world);
+}
+
+TEST(MachineTest, WhatMovesNothingCanBePausedAndAborted) {
+  MembershipData data = Base(PlacementKind::kDirectory)->data();
+  data.pins = {{4, "cache-00"}};
+  MigrationPlan plan = Add();
+  plan.changes = {Unpin{{4}}};
+  MachineWorld world(*Membership::Create(data), plan);
+  ASSERT_TRUE(world.Command(OperatorCommand::kPause).ok());
+  // The first persist was decided at the start, and is not taken back.
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+  EXPECT_FALSE(world.Command(OperatorCommand::kUndo).ok()) << "there is nothing to give back";
 }
 
 // The routing of clients follows the stage: pending while warming, previous during grace.
@@ -1075,6 +1181,16 @@ std::vector<Story> Stories() {
        ask(OperatorCommand::kPromote,
            [](const MigrationRecord& record) { return record.awaiting_promotion; }),
        Stage::kSucceeded},
+      {"a weight", PlacementKind::kDirectory, Reweigh(100), nothing, nothing, Stage::kSucceeded},
+      {"a weight undone", PlacementKind::kDirectory, Reweigh(), nothing,
+       ask(OperatorCommand::kUndo,
+           [](const MigrationRecord& record) { return record.stage == Stage::kSoaking; }),
+       Stage::kRolledBack},
+      {"a trade", PlacementKind::kDirectory, Trade(), nothing, nothing, Stage::kSucceeded},
+      {"a trade aborted between waves", PlacementKind::kDirectory, Trade(), nothing,
+       ask(OperatorCommand::kAbort,
+           [](const MigrationRecord& record) { return record.stage == Stage::kCommitted; }),
+       Stage::kRolledBack},
   };
 }
 

@@ -88,6 +88,53 @@ TEST(PlanTest, NodesAreChecked) {
   EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("changes[1].remove.node: ", 0), 0u);
 }
 
+TEST(PlanTest, ChangesOfADirectoryAreChecked) {
+  using By = Rebalance::By;
+  const struct {
+    Change change;
+    std::string error;
+  } kCases[] = {
+      {SetWeight{"Cache", 1000}, "changes[1].set_weight.node: 'Cache' is not a valid id"},
+      {SetWeight{"cache-02", 9}, "changes[1].set_weight.weight: 0.009 is out of bounds"},
+      {SetWeight{"cache-02", 1'000'001}, "changes[1].set_weight.weight: 1000.001 is out of bounds"},
+      {SetWeight{"cache-05", 2000}, "changes[1]: node 'cache-05' is named by an earlier change"},
+      {MoveBuckets{{}, "cache-02"}, "changes[1].move_buckets.buckets: none is named"},
+      {MoveBuckets{{1}, ""}, "changes[1].move_buckets.to: '' is not a valid id"},
+      {MoveBuckets{{1, 1u << 20}, "cache-02"},
+       "changes[1].move_buckets.buckets[1]: 1048576 is no bucket: use 0 to 1048575"},
+      {MoveBuckets{{7, 8, 7}, "cache-02"},
+       "changes[1].move_buckets.buckets[2]: bucket 7 is named before"},
+      {Unpin{{}}, "changes[1].unpin.buckets: none is named"},
+      {Unpin{{3, 3}}, "changes[1].unpin.buckets[1]: bucket 3 is named before"},
+      {Rebalance{By::kLoad, {}}, "changes[1].rebalance.bucket_load: it is empty"},
+      {Rebalance{By::kShare, {1}}, "changes[1].rebalance.bucket_load: it is given and by is share"},
+      {Rebalance{static_cast<By>(3), {1}}, "changes[1].rebalance.by: 3 is unknown"},
+      {Rebalance{By::kLoad, {1, (uint64_t{1} << 40) + 1}},
+       "changes[1].rebalance.bucket_load[1]: 1099511627777 is over the limit"},
+      {Rebalance{By::kLoad, {1}, 1'000'001},
+       "changes[1].rebalance.tolerance_ppm: 1000001 is out of bounds: use 0 to 1000000"},
+  };
+  for (const auto& c : kCases) {
+    MigrationPlan plan = Good();
+    plan.changes[1] = c.change;
+    const absl::Status status = ValidatePlan(plan);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.error;
+    EXPECT_EQ(std::string(status.message()).substr(0, c.error.size()), c.error);
+  }
+}
+
+TEST(PlanTest, BucketsAndRebalanceAreNamedOnce) {
+  MigrationPlan plan = Good();
+  plan.changes = {MoveBuckets{{1, 2}, "cache-02"}, Unpin{{1}}, MoveBuckets{{3}, "cache-02", true},
+                  SetWeight{"cache-02", 500}, Rebalance{}};
+  EXPECT_TRUE(ValidatePlan(plan).ok()) << "a bucket may be unpinned and moved, a node be both";
+  plan.changes.push_back(MoveBuckets{{4, 2}, "cache-02"});
+  ExpectError(plan,
+              "changes[5].move_buckets.buckets[1]: bucket 2 is named before: name each bucket once");
+  plan.changes.back() = Rebalance{};
+  ExpectError(plan, "changes[5]: an earlier change rebalances too: rebalance once");
+}
+
 TEST(PlanTest, CommitStepsAscendToTheWhole) {
   const struct {
     std::vector<uint32_t> steps;

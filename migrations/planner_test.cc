@@ -250,6 +250,166 @@ TEST(PlannerTest, WarnsOfWhatItWillWaitFor) {
                   HasSubstr("RDB version unknown: cache-00: ")));
 }
 
+MigrationPlan PlanOf(std::vector<Change> changes) {
+  MigrationPlan plan;
+  plan.keyspace = "sessions";
+  plan.changes = std::move(changes);
+  return plan;
+}
+
+Membership::Ptr WithPins(const Membership::Ptr& base, std::vector<Pin> pins) {
+  MembershipData data = base->data();
+  data.pins = std::move(pins);
+  return *Membership::Create(std::move(data));
+}
+
+NodeId OwnerOf(const Membership& membership, uint32_t bucket) {
+  return membership.nodes()[membership.ranges()[bucket].owner].id;
+}
+
+// Buckets that `node` owns, the first `count`.
+std::vector<uint32_t> BucketsOf(const Membership& membership, const NodeId& node, size_t count) {
+  std::vector<uint32_t> buckets;
+  for (uint32_t i = 0; i < membership.ranges().size() && buckets.size() < count; ++i) {
+    if (OwnerOf(membership, i) == node) buckets.push_back(i);
+  }
+  return buckets;
+}
+
+TEST(PlannerTest, AHeavierNodeTakesAndALighterGives) {
+  const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 4);
+  const absl::StatusOr<Preview> preview =
+      Plan(*base, PlanOf({SetWeight{"cache-02", 2000}, SetWeight{"cache-00", 500}}), Facts(4));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ExpectSound(*preview, *base);
+  EXPECT_THAT(preview->reweights,
+              ElementsAre(Reweight{"cache-00", 1000, 500}, Reweight{"cache-02", 1000, 2000}));
+  for (const NodeShare& share : preview->shares) {
+    EXPECT_NEAR(share.after, share.ideal_after, 1.0 / 4096) << share.node;
+  }
+  EXPECT_NEAR(preview->shares[0].ideal_after, 0.5 / 4.5, 1e-12);
+  EXPECT_NEAR(preview->moved_share, preview->ideal_share, 2.0 / 4096) << "no more than must";
+  EXPECT_NEAR(preview->ideal_share, 2 / 4.5 - 0.25, 1e-12);
+  EXPECT_DOUBLE_EQ(preview->max_over_mean_before, 1.0) << "by the weights that were";
+  EXPECT_NEAR(preview->max_over_mean_after, 1.0, 0.003) << "by those that are";
+  EXPECT_TRUE(preview->nodes_added.empty());
+  EXPECT_FALSE(preview->load.has_value());
+}
+
+TEST(PlannerTest, AWeightThatMovesNothingIsStillAChange) {
+  const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 1);
+  const absl::StatusOr<Preview> preview =
+      Plan(*base, PlanOf({SetWeight{"cache-00", 2000}}), Facts(1));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->waves, 0u);
+  EXPECT_THAT(preview->moves, ElementsAre());
+  EXPECT_EQ(preview->reweights.size(), 1u);
+}
+
+TEST(PlannerTest, NamedBucketsMoveAndNothingElse) {
+  const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 4);
+  const std::vector<uint32_t> buckets = BucketsOf(*base, "cache-01", 10);
+  const absl::StatusOr<Preview> preview =
+      Plan(*base, PlanOf({MoveBuckets{buckets, "cache-03"}}), Facts(4));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ExpectSound(*preview, *base);
+  std::vector<HashRange> ranges;
+  for (const uint32_t bucket : buckets) ranges.push_back(base->RangeAt(bucket));
+  EXPECT_EQ(AllRanges(*preview), HashRangeSet(ranges));
+  for (const PlannedMove& move : preview->moves) EXPECT_EQ(move.to, "cache-03");
+  EXPECT_DOUBLE_EQ(preview->ideal_share, preview->moved_share) << "it is what was asked for";
+  EXPECT_NEAR(preview->moved_share, 10.0 / 4096, 1e-12);
+  EXPECT_TRUE(preview->pins_put.empty());
+}
+
+TEST(PlannerTest, PinsAndUnpinsOfAPlan) {
+  const Membership::Ptr bare = Make(Spec(PlacementKind::kDirectory), 4);
+  const std::vector<uint32_t> mine = BucketsOf(*bare, "cache-01", 5);
+  const Membership::Ptr base = WithPins(
+      bare, {{mine[0], "cache-01"}, {mine[1], "cache-01"}, {mine[2], "cache-01"}});
+  absl::StatusOr<Preview> preview = Plan(
+      *base,
+      PlanOf({MoveBuckets{{mine[0], mine[3]}, "cache-03", true},   // pinned anew; pinned
+              MoveBuckets{{mine[1]}, "cache-00"}, Unpin{{mine[1]}},  // free where it goes
+              MoveBuckets{{mine[2], mine[4]}, "cache-01", true}}),   // as it is; pinned in place
+      Facts(4));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ExpectSound(*preview, *base);
+  EXPECT_THAT(preview->pins_put, ElementsAre(Pin{mine[0], "cache-03"}, Pin{mine[3], "cache-03"},
+                                             Pin{mine[4], "cache-01"}));
+  EXPECT_THAT(preview->pins_removed, ElementsAre(mine[1]));
+  EXPECT_NEAR(preview->moved_share, 3.0 / 4096, 1e-12);
+
+  preview = Plan(*base, PlanOf({Unpin{{mine[2], mine[0]}}}), Facts(4));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->waves, 0u);
+  EXPECT_THAT(preview->pins_removed, ElementsAre(mine[0], mine[2]));
+}
+
+TEST(PlannerTest, PinsHoldAgainstEveryKindOfBalance) {
+  const Membership::Ptr bare = Make(Spec(PlacementKind::kDirectory), 4);
+  std::vector<Pin> pins;
+  for (const uint32_t bucket : BucketsOf(*bare, "cache-02", 1000)) {
+    pins.push_back({bucket, "cache-02"});
+  }
+  const Membership::Ptr base = WithPins(bare, pins);
+  const HashRangeSet pinned = [&] {
+    std::vector<HashRange> ranges;
+    for (const Pin& pin : pins) ranges.push_back(base->RangeAt(pin.bucket));
+    return HashRangeSet(ranges);
+  }();
+  std::vector<uint64_t> load(4096, 1);
+  for (const Pin& pin : pins) load[pin.bucket] = 50;
+  for (const Change& change :
+       {Change(AddNode{MakeNode(4)}), Change(RemoveNode{"cache-01"}),
+        Change(SetWeight{"cache-02", 100}), Change(Rebalance{Rebalance::By::kLoad, load})}) {
+    const absl::StatusOr<Preview> preview = Plan(*base, PlanOf({change}), Facts(5));
+    ASSERT_TRUE(preview.ok()) << preview.status();
+    ExpectSound(*preview, *base);
+    EXPECT_FALSE(AllRanges(*preview).Intersects(pinned)) << change.index();
+  }
+  const Preview reweighed = *Plan(*base, PlanOf({SetWeight{"cache-02", 100}}), Facts(4));
+  EXPECT_THAT(reweighed.warnings, ElementsAre("1000 pinned buckets stay where they are"));
+}
+
+TEST(PlannerTest, RebalanceByShareMendsWhatMovesByHandLeft) {
+  MembershipData data = Make(Spec(PlacementKind::kDirectory), 4)->data();
+  for (uint32_t bucket = 0; bucket < 600; ++bucket) data.ranges[bucket].owner = 0;
+  const Membership::Ptr base = *Membership::Create(data);
+  const absl::StatusOr<Preview> preview = Plan(*base, PlanOf({Rebalance{}}), Facts(4));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ExpectSound(*preview, *base);
+  EXPECT_GT(preview->max_over_mean_before, 1.3);
+  EXPECT_DOUBLE_EQ(preview->max_over_mean_after, 1.0);
+  EXPECT_DOUBLE_EQ(preview->moved_share, preview->ideal_share);
+  EXPECT_FALSE(preview->load.has_value());
+}
+
+TEST(PlannerTest, RebalanceByLoadShowsTheLoad) {
+  const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 4);
+  std::vector<uint64_t> load(4096, 10);
+  for (const uint32_t bucket : BucketsOf(*base, "cache-03", 100)) load[bucket] = 400;
+  const absl::StatusOr<Preview> preview =
+      Plan(*base, PlanOf({Rebalance{Rebalance::By::kLoad, load}}), Facts(4));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ExpectSound(*preview, *base);
+  ASSERT_TRUE(preview->load.has_value());
+  const double total = 3996 * 10 + 100 * 400;
+  const double hot = (924 * 10 + 100 * 400) / total;
+  EXPECT_NEAR(preview->shares[3].load_before, hot, 1e-12);
+  EXPECT_NEAR(preview->load->max_over_mean_before, hot * 4, 1e-9);
+  EXPECT_LT(preview->load->max_over_mean_after, 1.011) << "the tolerance";
+  EXPECT_NEAR(preview->load->ideal_share, hot - 0.25, 1e-9);
+  EXPECT_NEAR(preview->load->moved_share, preview->load->ideal_share, 0.01);
+  EXPECT_LT(preview->moved_share, 0.05) << "hot buckets move first";
+  double sum = 0;
+  for (const NodeShare& share : preview->shares) {
+    EXPECT_NEAR(share.load_after, 0.25, 0.0026) << share.node;
+    sum += share.load_after;
+  }
+  EXPECT_NEAR(sum, 1, 1e-9);
+}
+
 void ExpectError(const absl::StatusOr<Preview>& preview, absl::StatusCode code,
                  const testing::Matcher<std::string>& message) {
   ASSERT_FALSE(preview.ok());
@@ -314,6 +474,100 @@ TEST(PlannerTest, RefusesAPlanThatMovesNothing) {
   const Membership::Ptr base = *Membership::Create(data);
   ExpectError(Plan(*base, AddPlan(MakeNode(5, 10)), {}), absl::StatusCode::kInvalidArgument,
               HasSubstr("nothing would move"));
+}
+
+TEST(PlannerTest, RefusesChangesOfADirectoryThatDoNotFit) {
+  const Membership::Ptr bare = Make(Spec(PlacementKind::kDirectory), 3);
+  const std::vector<uint32_t> mine = BucketsOf(*bare, "cache-01", 9);
+  std::vector<Pin> pins;
+  for (size_t i = 0; i < 8; ++i) pins.push_back({mine[i], "cache-01"});
+  const Membership::Ptr base = WithPins(bare, pins);
+  const struct {
+    std::vector<Change> changes;
+    std::string error;
+  } kCases[] = {
+      {{SetWeight{"cache-09", 10}}, "changes[0].set_weight.node: 'cache-09' is not a node"},
+      {{SetWeight{"cache-00", 1000}}, "set_weight.weight: 1 is the weight of 'cache-00' already"},
+      {{MoveBuckets{{4095, 4096}, "cache-00"}},
+       "changes[0].move_buckets.buckets[1]: keyspace 'sessions' has no bucket 4096: use 0 to 4095"},
+      {{MoveBuckets{{mine[8]}, "cache-09"}}, "changes[0].move_buckets.to: 'cache-09' is not a node"},
+      {{RemoveNode{"cache-00"}, MoveBuckets{{mine[8]}, "cache-00"}},
+       "changes[1].move_buckets.to: 'cache-00' is not a node of keyspace 'sessions' after this plan"},
+      {{MoveBuckets{{mine[0]}, "cache-00"}},
+       fmt::format("changes[0].move_buckets: bucket {} is pinned to 'cache-01': pin it where it goes",
+                   mine[0])},
+      {{MoveBuckets{{mine[8]}, "cache-01"}}, "nothing would move: the buckets are where"},
+      {{MoveBuckets{{mine[0]}, "cache-01", true}}, "nothing would move: the buckets are where"},
+      {{Unpin{{mine[8]}}}, fmt::format("unpin.buckets[0]: bucket {} is not pinned", mine[8])},
+      {{Unpin{{4096}}}, "changes[0].unpin.buckets[0]: keyspace 'sessions' has no bucket 4096"},
+      {{Rebalance{}}, "nothing would move: every node is as close to its target"},
+      {{Rebalance{Rebalance::By::kLoad, {1, 2}}},
+       "changes[0].rebalance.bucket_load: it has 2 numbers: give one for each of the 4096 buckets"},
+      {{Rebalance{Rebalance::By::kLoad, std::vector<uint64_t>(4096, 0)}},
+       "changes[0].rebalance.bucket_load: it is 0 everywhere"},
+      {{RemoveNode{"cache-01"}},
+       fmt::format("changes: 'cache-01' is removed, and buckets {}, {}, {}, {}, {} and 3 more are "
+                   "pinned to it: unpin them, or move them with a pin to another node",
+                   mine[0], mine[1], mine[2], mine[3], mine[4])},
+      {{RemoveNode{"cache-01"},
+        Unpin{{mine[0], mine[1], mine[2], mine[3], mine[4], mine[5], mine[6]}}},
+       fmt::format("and bucket {} is pinned to it", mine[7])},
+  };
+  for (const auto& c : kCases) {
+    ExpectError(Plan(*base, PlanOf(c.changes), {}), absl::StatusCode::kInvalidArgument,
+                HasSubstr(c.error));
+  }
+  const absl::StatusOr<Preview> removed =
+      Plan(*base,
+           PlanOf({RemoveNode{"cache-01"},
+                   Unpin{{mine[0], mine[1], mine[2], mine[3], mine[4], mine[5], mine[6]}},
+                   MoveBuckets{{mine[7]}, "cache-02", true}}),
+           {});
+  EXPECT_TRUE(removed.ok()) << removed.status();
+}
+
+TEST(PlannerTest, RefusesMorePinsThanAVersionHolds) {
+  KeyspaceSpec spec = Spec(PlacementKind::kDirectory);
+  spec.directory_bits = 13;
+  MoveBuckets move{{}, "cache-00", true};
+  for (uint32_t bucket = 0; bucket < 4097; ++bucket) move.buckets.push_back(bucket);
+  ExpectError(Plan(*Make(spec, 2), PlanOf({move}), {}), absl::StatusCode::kInvalidArgument,
+              "changes: they pin 4097 buckets and unpin 0: change at most 4096 pins in one plan");
+  move.pin = false;
+  EXPECT_TRUE(Plan(*Make(spec, 2), PlanOf({move}), {}).ok());
+}
+
+TEST(PlannerTest, ARingHasNoBuckets) {
+  const Membership::Ptr base = Make(Spec(PlacementKind::kRing), 3);
+  for (const Change& change :
+       {Change(SetWeight{"cache-00", 2000}), Change(MoveBuckets{{1}, "cache-00"}),
+        Change(Unpin{{1}}), Change(Rebalance{})}) {
+    ExpectError(Plan(*base, PlanOf({change}), {}), absl::StatusCode::kInvalidArgument,
+                AllOf(HasSubstr("keyspace 'sessions' is a ring"),
+                      HasSubstr("use a keyspace with placement directory")));
+  }
+}
+
+TEST(PlannerTest, RendezvousHasNoHistory) {
+  KeyspaceSpec spec = Spec(PlacementKind::kDirectory);
+  spec.allocator = Allocator::kRendezvous;
+  const Membership::Ptr base = Make(spec, 3);
+  const uint32_t bucket = BucketsOf(*base, "cache-01", 1)[0];
+  ExpectError(Plan(*base, PlanOf({MoveBuckets{{bucket}, "cache-00"}}), {}),
+              absl::StatusCode::kInvalidArgument,
+              "changes[0].move_buckets.pin: rendezvous would move the buckets back with the next "
+              "plan: pin them");
+  ExpectError(
+      Plan(*base, PlanOf({Rebalance{Rebalance::By::kLoad, std::vector<uint64_t>(4096, 1)}}), {}),
+      absl::StatusCode::kInvalidArgument, HasSubstr("rendezvous decides by names and weights"));
+  const absl::StatusOr<Preview> moved =
+      Plan(*base, PlanOf({MoveBuckets{{bucket}, "cache-00", true}}), {});
+  ASSERT_TRUE(moved.ok()) << moved.status();
+  EXPECT_EQ(AllRanges(*moved), HashRangeSet({base->RangeAt(bucket)}));
+  const absl::StatusOr<Preview> heavier = Plan(*base, PlanOf({SetWeight{"cache-01", 3000}}), {});
+  ASSERT_TRUE(heavier.ok()) << heavier.status();
+  for (const PlannedMove& move : heavier->moves) EXPECT_EQ(move.to, "cache-01");
+  EXPECT_NEAR(heavier->shares[1].after, 0.6, 0.03);
 }
 
 TEST(PlannerTest, RefusesReplicas) {
