@@ -58,12 +58,16 @@ Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Ses
   const std::vector<Flow> flows = RemainingFlows(record);
   if (Claim connected = AllConnected(flows, sessions); !connected.holds) return connected;
   Claim claim = {true, ""};
-  for (const NodeId& recipient : RecipientsOf(flows)) {
-    const Version applied = sessions.at(recipient).applied_version;
+  // A recipient, for the version makes it one. A donor, for it closes what its map files under the
+  // ranges of the fence: by an older one, keys of an override that has ended would be elsewhere.
+  for (const NodeId& node : NodesOf(flows)) {
+    const Version applied = sessions.at(node).applied_version;
     if (applied < record.prepared_version) {
-      return {false, fmt::format("waiting for {} to apply version {}: it has version {}", recipient,
+      return {false, fmt::format("waiting for {} to apply version {}: it has version {}", node,
                                  record.prepared_version.value, applied.value)};
     }
+  }
+  for (const NodeId& recipient : RecipientsOf(flows)) {
     const NodeReports* node = Find(reports, recipient);
     const bool warm =
         node != nullptr && node->warm.has_value() && node->warm->purged && node->warm->caught_up;

@@ -31,8 +31,8 @@ struct Claim {
 // Every donor and recipient has a session.
 Claim AllConnected(const std::vector<Flow>& flows, const Sessions& sessions);
 
-// Every recipient of the remaining moves has purged, has caught up and knows the prepare version;
-// all are connected.
+// Every recipient of the remaining moves has purged and has caught up; they and the donors know the
+// prepare version and are connected.
 Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Sessions& sessions);
 
 // Every donor of the hand-over has closed its ranges: an acknowledgement of this wave's floor, or a

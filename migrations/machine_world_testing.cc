@@ -1,5 +1,6 @@
 #include "migrations/machine_world_testing.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -192,7 +193,9 @@ void MachineWorld::ExecutePersist() {
   if (crash == Crash::kAfter) return RestartServer();
   // Publish, then send.
   if (command.update.has_value()) {
-    for (auto& [id, owner] : owners_) InstallHead(owner);
+    for (auto& [id, owner] : owners_) {
+      if (!Chance(chances_.lag_watch)) InstallHead(owner);
+    }
   }
   decision_.persist = command;
   Deliver(Persisted{command.next.revision});
@@ -307,11 +310,23 @@ void MachineWorld::SetUp(const NodeId& node, bool up) {
   Deliver(SessionsChanged());
 }
 
+void MachineWorld::StallWatch(const NodeId& node, Membership::Ptr map) {
+  Owner& owner = owners_.at(node);
+  owner.watch_stalled = map != nullptr;
+  if (map == nullptr) return InstallHead(owner);
+  MembershipData data = map->data();
+  data.history = History();
+  owner.view = OwnerView(History(), head_->spec().id, node, owner.view.incarnation());
+  if (!owner.view.Install(*Membership::Create(std::move(data))).ok()) Fault("no older map");
+  const uint64_t seq = owner.view.Renew(now_);
+  if (!owner.view.Grant({seq, term_, kLease, map->version(), {}}).ok()) Fault("no older lease");
+}
+
 void MachineWorld::MoveHeadOn() { head_ = *Apply(*head_, Update()); }
 
 // An owner installs from its own watch, which is another connection than its session.
 void MachineWorld::InstallHead(Owner& owner) {
-  if (!owner.up || !owner.connected) return;
+  if (!owner.up || !owner.connected || owner.watch_stalled) return;
   const Membership::Ptr before = owner.view.membership();
   if (before != nullptr && before->version() == head_->version()) return;
   const absl::Status installed = owner.view.Install(head_);
@@ -484,6 +499,18 @@ void MachineWorld::WriteEverywhere() {
       unowned_ = std::max(unowned_, now_ - unowned_since_[i]);
     }
   }
+}
+
+std::vector<std::string> MachineWorld::NotWritable() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const bool writable = std::any_of(owners_.begin(), owners_.end(), [&](const auto& item) {
+      const Owner& owner = item.second;
+      return owner.up && owner.view.AdmitPlain(PointAt(owner, i), now_).ok();
+    });
+    if (!writable) names.push_back(keys_[i].name);
+  }
+  return names;
 }
 
 // The owner under the present epoch holds the last acknowledged value or none.

@@ -28,6 +28,7 @@ class MachineWorld {
     uint32_t repeat_report = 0;
     uint32_t restart_node = 0;
     uint32_t cut_node = 0;  // session lost; comes back by chance too
+    uint32_t lag_watch = 0;  // a new version is not seen before the next tick
     uint32_t restart_server = 0;
     uint32_t conflict = 0;  // a persist meets a conflict although nothing moved
     uint32_t command = 0;   // an operator asks for something
@@ -50,6 +51,9 @@ class MachineWorld {
   void RestartNode(const NodeId& node);
   void SetConnected(const NodeId& node, bool connected);
   void SetUp(const NodeId& node, bool up);  // down: no session, serves nothing, answers nothing
+  // The watch of a node, which is another connection than its session, stands still: from now on, or
+  // since an older membership, `map`, under which it got its last lease. Until null.
+  void StallWatch(const NodeId& node, Membership::Ptr map);
   void set_chances(const Chances& chances) { chances_ = chances; }
   // Called at each persist with its number from 1; what it returns happens to it.
   enum class Crash { kNone, kBefore, kAfter };
@@ -68,6 +72,8 @@ class MachineWorld {
   const std::map<NodeId, std::vector<Task>>& tasks() const { return decision_.tasks; }
   const std::vector<std::string>& steps() const { return steps_; }  // taken, touches too
   const std::vector<std::string>& faults() const { return faults_; }
+  // Names of the keys of which nobody accepts a write now.
+  std::vector<std::string> NotWritable() const;
   const std::vector<Epoch>& reserved() const { return reserved_; }
   int persists() const { return persists_; }
   int events() const { return events_; }
@@ -95,6 +101,7 @@ class MachineWorld {
     OwnerView view;
     bool up = true;
     bool connected = true;
+    bool watch_stalled = false;
     Instant no_grant_before;  // an older incarnation may hold a lease until then
     std::vector<Task> tasks;  // as last delivered
     Id128 nonce;              // of the transfer under way

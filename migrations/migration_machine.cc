@@ -361,6 +361,11 @@ std::optional<PersistCommand> MigrationMachine::DecidePlanned(const MachineView&
     held_ = kPaused;
     return std::nullopt;
   }
+  if (!moves && !record_.preview.overrides.empty() && EndedOverrides(view).empty()) {
+    held_ = fmt::format("waiting for every node to be connected and to apply version {}",
+                        head.value);
+    return std::nullopt;
+  }
   if (!moves) {
     return Take(step, kPlanChecked,
                 fmt::format("nothing moves: version {} has all of it", head.Next().value), view);

@@ -75,12 +75,6 @@ absl::StatusOr<OverrideChange> ChangeFor(const Membership& membership, const std
         "override list'",
         field, membership.spec().id, remove.rule.ToString()));
   }
-  if (present->IsAsHashed()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}.remove_override: the keys of {} are as hashed already: the rule goes by "
-                    "itself when the next migration ends and every node knows",
-                    field, remove.rule.ToString()));
-  }
   OverrideChange change;
   change.plane = present->plane;
   change.rule = present->rule;
@@ -143,7 +137,12 @@ absl::StatusOr<OverridePlan> PlanOverrides(const Membership& membership,
   std::sort(result.changes.begin(), result.changes.end(),
             [](const OverrideChange& a, const OverrideChange& b) { return a.plane < b.plane; });
   ASSIGN_OR_RETURN(result.moves, MovesOf(membership, result.changes));
-  if (result.moves.empty()) {
+  // Rules that are as hashed already are removed without a move.
+  const bool only_ends =
+      std::all_of(result.changes.begin(), result.changes.end(), [](const OverrideChange& change) {
+        return change.is_removed && change.before.empty();
+      });
+  if (result.moves.empty() && !only_ends) {
     return absl::InvalidArgumentError(
         "changes: nothing would move: the keys of these overrides are where they are to be");
   }
@@ -153,12 +152,9 @@ absl::StatusOr<OverridePlan> PlanOverrides(const Membership& membership,
 HashRangeSet WithKeysAsHashed(const Membership& membership, const HashRangeSet& ranges) {
   HashRangeSet all = ranges;
   for (const Override& item : membership.overrides()) {
-    // One whose parent has nodes of its own does not follow the common plane.
-    const Override* lowest = &item;
-    while (lowest != nullptr && lowest->IsAsHashed()) {
-      lowest = membership.OverrideOn(membership.ParentOf(*lowest));
+    if (membership.SourceOf(item.plane) == kCommonPlane) {
+      all = all.Union(ranges.CarriedTo(item.plane));
     }
-    if (lowest == nullptr) all = all.Union(ranges.CarriedTo(item.plane));
   }
   return all;
 }

@@ -66,6 +66,14 @@ Membership::Ptr AsHashed() {
   return *Membership::Create(std::move(data));
 }
 
+// A tenant within the tenant was on a node of its own once.
+Membership::Ptr Nested() {
+  MembershipData data = BaseData();
+  data.overrides = {{kPlane, kNested, {}, Epoch(7)}};
+  data.next_plane = 2;
+  return *Membership::Create(std::move(data));
+}
+
 MigrationPlan PlanOf(std::vector<Change> changes) {
   MigrationPlan plan;
   plan.keyspace = "sessions";
@@ -238,6 +246,60 @@ TEST(OverrideMachineTest, ALongerPrefixWinsAndGoesBackToTheShorter) {
   EXPECT_EQ(world.record().preview.moves[0].to, "cache-01");
 }
 
+// A donor whose map still has a rule that is over files the rule's keys elsewhere: a fence of what
+// they hash to closes nothing of them before it has seen the end of the rule.
+TEST(OverrideMachineTest, AFenceIsForWhoKnowsTheRulesOfToday) {
+  MembershipData ended = BaseData();
+  ended.next_plane = 2;
+  MembershipData before = AsHashed()->data();
+  before.version = Version(40);
+  before.overrides[0].epoch = Epoch();
+  MachineWorld world(*Membership::Create(ended), Add());
+  for (const char* node : {"cache-00", "cache-01", "cache-02"}) {
+    world.StallWatch(node, *Membership::Create(before));
+  }
+  EXPECT_FALSE(world.RunUntil([&] { return world.record().stage == Stage::kFencing; }, 300));
+  EXPECT_THAT(world.faults(), IsEmpty());
+  EXPECT_THAT(world.machine().Progress().held, testing::HasSubstr("to apply version 42"));
+  for (const char* node : {"cache-00", "cache-01", "cache-02"}) world.StallWatch(node, nullptr);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_THAT(world.faults(), IsEmpty());
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+}
+
+// Whatever was fenced is open again when an abort has ended, for rules inside the new one too.
+TEST(OverrideMachineTest, AnAbortOpensWhatItFencedInsideAnotherRule) {
+  MachineWorld world(Nested(), Set({"cache-02"}));
+  ASSERT_TRUE(world.RunToStage(Stage::kFencing));
+  ASSERT_TRUE(world.Command(OperatorCommand::kAbort).ok());
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_THAT(world.faults(), IsEmpty());
+  EXPECT_EQ(world.record().stage, Stage::kAborted);
+  EXPECT_THAT(world.NotWritable(), IsEmpty());
+}
+
+TEST(OverrideMachineTest, ARuleAsHashedIsRemovedWithoutAMove) {
+  MachineWorld world(AsHashed(), Unset());
+  EXPECT_THAT(world.record().preview.moves, IsEmpty());
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_THAT(world.faults(), IsEmpty());
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+  EXPECT_THAT(world.head().overrides(), IsEmpty());
+  EXPECT_EQ(world.head().version(), Version(42));
+}
+
+TEST(OverrideMachineTest, ARuleAsHashedIsNotRemovedBeforeEverybodyKnows) {
+  MachineWorld world(AsHashed(), Unset());
+  ASSERT_EQ(world.record().stage, Stage::kPlanned);
+  world.SetUp("cache-01", false);
+  EXPECT_FALSE(world.RunUntil([&] { return world.machine().finished(); }, 100));
+  EXPECT_THAT(world.machine().Progress().held, testing::HasSubstr("every node"));
+  world.SetUp("cache-01", true);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_THAT(world.faults(), IsEmpty());
+  EXPECT_THAT(world.head().overrides(), IsEmpty());
+}
+
 struct Story {
   std::string name;
   Membership::Ptr base;
@@ -261,6 +323,8 @@ std::vector<Story> Stories() {
       {"again", AsHashed(), Set({"cache-01"})},
       {"a node is added while keys are as hashed", AsHashed(), Add()},
       {"a node is added beside a rule", Isolated(), Add()},
+      {"a rule around one that is as hashed", Nested(), Set({"cache-02"})},
+      {"a rule around one that is as hashed, undone", Nested(), Set({"cache-02"}), true},
   };
 }
 
@@ -278,6 +342,9 @@ void Finish(const Story& story, MachineWorld& world) {
       << StageName(world.record().stage) << ": " << world.machine().Progress().held;
   EXPECT_THAT(world.faults(), IsEmpty());
   EXPECT_TRUE(world.head().moves().empty());
+  // Everybody hears of the end, and every key can be written somewhere.
+  ASSERT_TRUE(world.RunUntil([&] { return world.NotWritable().empty(); }, 50))
+      << world.NotWritable().size() << " keys cannot be written, " << world.NotWritable()[0];
   // What is left of rules: where they were before, or where they were to go.
   const bool done = world.record().stage == Stage::kSucceeded;
   for (const OverrideChange& change : world.record().preview.overrides) {
@@ -357,6 +424,7 @@ TEST(OverrideChaosTest, EverySeedComesToACleanEnd) {
                        .repeat_report = 100,
                        .restart_node = seed % 2 == 0 ? 8u : 1u,
                        .cut_node = 10,
+                       .lag_watch = 300,
                        .restart_server = 20,
                        .conflict = 100,
                        .command = 10});

@@ -461,9 +461,18 @@ std::vector<Unit> OrderedUnits(const Membership& prepared) {
   return units;
 }
 
+// Every range is named again for each override that is as hashed: its keys go along.
+size_t MaxRangesPerWave(const Membership& membership) {
+  const auto followers =
+      std::count_if(membership.overrides().begin(), membership.overrides().end(),
+                    [](const Override& item) { return item.IsAsHashed(); });
+  return std::max<size_t>(kMaxRangesPerWave / (1 + static_cast<size_t>(followers)), 1);
+}
+
 // Gives each unit its wave: a wave ends where the next unit would pass its step's share of all that
 // moves, so the first is no larger than asked for unless a single range is.
-std::vector<uint32_t> WavesOf(const std::vector<Unit>& units, const std::vector<uint32_t>& steps) {
+std::vector<uint32_t> WavesOf(const std::vector<Unit>& units, const std::vector<uint32_t>& steps,
+                              size_t max_in_wave) {
   HashMeasure total = 0;
   for (const Unit& unit : units) total += unit.measure;
   std::vector<uint32_t> waves;
@@ -474,7 +483,7 @@ std::vector<uint32_t> WavesOf(const std::vector<Unit>& units, const std::vector<
   for (const Unit& unit : units) {
     done += unit.measure;
     const bool passes = done * kWholePpm > total * steps[step];
-    if (in_wave > 0 && (passes || in_wave == kMaxRangesPerWave)) {
+    if (in_wave > 0 && (passes || in_wave == max_in_wave)) {
       ++wave;
       in_wave = 0;
     }
@@ -490,7 +499,7 @@ std::vector<uint32_t> WavesOf(const std::vector<Unit>& units, const std::vector<
 std::vector<PlannedMove> CutIntoWaves(const Membership& prepared,
                                       const std::vector<uint32_t>& steps) {
   const std::vector<Unit> units = OrderedUnits(prepared);
-  const std::vector<uint32_t> waves = WavesOf(units, steps);
+  const std::vector<uint32_t> waves = WavesOf(units, steps, MaxRangesPerWave(prepared));
   // Moves of the prepared membership are sorted by (from, to), so their index sorts as they do.
   std::map<std::pair<uint32_t, int>, std::vector<HashRange>> cut;
   for (size_t i = 0; i < units.size(); ++i) {
@@ -699,15 +708,17 @@ absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const Mig
   Preview preview;
   preview.keyspace = membership.spec().id;
   preview.base_version = membership.version();
-  preview.waves = 1;
+  preview.waves = overrides.moves.empty() ? 0 : 1;
   for (const RangeMove& move : overrides.moves) {
     preview.moves.push_back({0, move.from, move.to, move.ranges});
   }
   preview.overrides = std::move(overrides.changes);
   FillFigures(membership, changes, {}, facts, preview);
   preview.warnings = WarningsOf(membership, changes, plan, overrides.moves, facts);
-  preview.warnings.push_back(
-      "how many keys the rules match is known when their donors have looked through all they hold");
+  if (!preview.moves.empty()) {
+    preview.warnings.push_back(
+        "how many keys the rules match is known when their donors have looked through all they hold");
+  }
   return preview;
 }
 

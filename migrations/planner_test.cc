@@ -620,5 +620,108 @@ TEST(PlannerTest, RefusesTooManyTokens) {
               HasSubstr("over the limit of 8388608"));
 }
 
+Membership::Ptr WithTenantOn(std::vector<OverrideRange> ranges) {
+  MembershipData data = Make(Spec(PlacementKind::kDirectory), 3)->data();
+  data.overrides = {{4, {OverrideRule::Match::kPrefix, "tenant:"}, std::move(ranges), Epoch(7)}};
+  data.next_plane = 5;
+  return *Membership::Create(data);
+}
+
+MigrationPlan OverridePlanOf(std::vector<Change> changes) {
+  MigrationPlan plan = AddPlan(MakeNode(9));
+  plan.changes = std::move(changes);
+  return plan;
+}
+
+const OverrideRule kTenant = {OverrideRule::Match::kPrefix, "tenant:"};
+const OverrideRule kOneKey = {OverrideRule::Match::kKey, "tenant:1"};
+
+TEST(PlannerTest, AnOverrideIsOneWaveOnItsOwnPlane) {
+  const Membership::Ptr membership = Make(Spec(PlacementKind::kDirectory), 3);
+  const auto preview = Plan(*membership, OverridePlanOf({SetOverride{kTenant, {"cache-02"}}}), Facts(3));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->waves, 1u);
+  ASSERT_EQ(preview->moves.size(), 2u) << "from each node but the one that gets them";
+  for (const PlannedMove& move : preview->moves) {
+    EXPECT_EQ(move.to, "cache-02");
+    EXPECT_EQ(move.ranges, membership->OwnedBy(move.from).CarriedTo(1));
+  }
+  EXPECT_EQ(preview->moved_share, 0.0) << "nothing of the common plane";
+  EXPECT_EQ(preview->max_over_mean_before, preview->max_over_mean_after);
+  ASSERT_EQ(preview->overrides.size(), 1u);
+  EXPECT_TRUE(preview->overrides[0].is_new);
+  EXPECT_EQ(preview->overrides[0].plane, 1u);
+  EXPECT_THAT(preview->overrides[0].after,
+              ElementsAre(PutOverride::Range{UINT64_MAX, "cache-02"}));
+}
+
+TEST(PlannerTest, AnOverrideThatIsThereChangesOnlyWhatDiffers) {
+  const Membership::Ptr membership = WithTenantOn({{(uint64_t{1} << 63) - 1, 0}, {UINT64_MAX, 1}});
+  const auto preview = Plan(
+      *membership, OverridePlanOf({SetOverride{kTenant, {"cache-00", "cache-02"}}}), Facts(3));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ASSERT_EQ(preview->moves.size(), 1u);
+  EXPECT_EQ(preview->moves[0].from, "cache-01");
+  EXPECT_EQ(preview->moves[0].to, "cache-02");
+  EXPECT_EQ(preview->moves[0].ranges,
+            HashRangeSet({HashRange{(uint64_t{1} << 63) - 1, UINT64_MAX, 4}}));
+  EXPECT_FALSE(preview->overrides[0].is_new);
+}
+
+TEST(PlannerTest, AnOverrideThatEndsGivesItsKeysBack) {
+  const Membership::Ptr membership = WithTenantOn({{UINT64_MAX, 1}});
+  const auto preview = Plan(*membership, OverridePlanOf({RemoveOverride{kTenant}}), Facts(3));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ASSERT_EQ(preview->moves.size(), 2u);
+  for (const PlannedMove& move : preview->moves) {
+    EXPECT_EQ(move.from, "cache-01");
+    EXPECT_EQ(move.ranges, membership->OwnedOn(kCommonPlane, *membership->FindNode(move.to)).CarriedTo(4));
+  }
+  EXPECT_TRUE(preview->overrides[0].is_removed);
+}
+
+TEST(PlannerTest, RefusesOverridesThatDoNotFit) {
+  const Membership::Ptr membership = WithTenantOn({{UINT64_MAX, 1}});
+  const auto refusal = [&](std::vector<Change> changes) {
+    const auto preview = Plan(*membership, OverridePlanOf(std::move(changes)), Facts(3));
+    return preview.ok() ? std::string("planned") : std::string(preview.status().message());
+  };
+  EXPECT_THAT(refusal({SetOverride{kOneKey, {"cache-07"}}}),
+              AllOf(HasSubstr("changes[0].set_override.nodes[0]"), HasSubstr("'cache-07' is not a node")));
+  EXPECT_THAT(refusal({SetOverride{kOneKey, {}}}), HasSubstr("0 nodes: name 1 to 1024"));
+  EXPECT_THAT(refusal({SetOverride{kOneKey, {"cache-00", "cache-00"}}}),
+              HasSubstr("nodes[1]: 'cache-00' is named twice"));
+  EXPECT_THAT(refusal({SetOverride{{OverrideRule::Match::kPrefix, ""}, {"cache-00"}}}),
+              HasSubstr("changes[0].set_override.rule: it is empty"));
+  EXPECT_THAT(refusal({SetOverride{kTenant, {"cache-01"}}}), HasSubstr("nothing would move"));
+  EXPECT_THAT(refusal({RemoveOverride{kOneKey}}), HasSubstr("has no override for key 'tenant:1'"));
+  EXPECT_THAT(refusal({SetOverride{kTenant, {"cache-00"}}, RemoveOverride{kTenant}}),
+              HasSubstr("changes[1].remove_override.rule: prefix 'tenant:' is named by an earlier"));
+  EXPECT_THAT(refusal({SetOverride{kTenant, {"cache-00"}}, AddNode{MakeNode(3)}}),
+              HasSubstr("changes[1]: overrides change in a plan of their own"));
+  EXPECT_THAT(refusal({RemoveNode{"cache-01"}}),
+              HasSubstr("'cache-01' has keys of the override for prefix 'tenant:'"));
+  EXPECT_EQ(refusal({RemoveNode{"cache-02"}}), "planned");
+
+  MembershipData hashed = membership->data();
+  hashed.overrides[0].ranges.clear();
+  const auto preview =
+      Plan(**Membership::Create(hashed), OverridePlanOf({RemoveOverride{kTenant}}), {});
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_TRUE(preview->moves.empty());
+  EXPECT_EQ(preview->waves, 0u);
+}
+
+TEST(PlannerTest, OverridesAreCounted) {
+  MembershipData data = Make(Spec(PlacementKind::kDirectory), 3)->data();
+  for (Plane plane = 1; plane <= OverrideTable::kMaxRules; ++plane) {
+    data.overrides.push_back(
+        {plane, {OverrideRule::Match::kKey, std::to_string(plane)}, {{UINT64_MAX, 0}}, Epoch(7)});
+  }
+  data.next_plane = OverrideTable::kMaxRules + 1;
+  const auto preview = Plan(**Membership::Create(data), OverridePlanOf({SetOverride{kTenant, {"cache-00"}}}), {});
+  EXPECT_THAT(std::string(preview.status().message()), HasSubstr("4097 overrides"));
+}
+
 }  // namespace
 }  // namespace warmring

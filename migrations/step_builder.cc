@@ -146,8 +146,8 @@ Update CommitUpdate(const MigrationRecord& record) {
   return update;
 }
 
-// Overrides that are over, this migration's and earlier ones', can be removed once no owner can
-// have missed them: see core/membership/override.h.
+}  // namespace
+
 std::vector<Plane> EndedOverrides(const MachineView& view) {
   for (const Node& node : view.head->nodes()) {
     const auto session = view.sessions.find(node.id);
@@ -161,6 +161,8 @@ std::vector<Plane> EndedOverrides(const MachineView& view) {
   }
   return ended;
 }
+
+namespace {
 
 // Pins change here and not before, so that no way back has to think of them.
 Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
@@ -268,8 +270,6 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       command.update =
           WithdrawUpdate(record, *view.head, KeepWithDonors(record, next.wave_epoch),
                          OverridesBefore(record.preview, next.wave_epoch));
-      // Nobody but its donors ever had a key of it.
-      command.update->remove_overrides = NewPlanes(record.preview);
       next.failure = note;
       return;
     case Step::kRetreat:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "migrations/migration_machine.h"
 #include "migrations/migration_record.h"
@@ -18,6 +19,10 @@ PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string n
 // A persist inside the stage. The caller has changed the record, and adds what it did to the
 // history.
 PersistCommand BuildTouch(const MigrationRecord& record);
+
+// Planes of overrides that can be removed: as hashed, and every member is connected and has applied
+// the head, so that no owner can have missed them (core/membership/override.h).
+std::vector<Plane> EndedOverrides(const MachineView& view);
 
 // Appends to the history, of which the beginning and the latest entries are kept.
 void AddHistory(MigrationRecord& record, absl::Time time, std::string note);

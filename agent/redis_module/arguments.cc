@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include "core/base/status_macros.h"
+#include "core/membership/override.h"
 
 namespace warmring {
 namespace {
 
 constexpr size_t kPointDigits = 16;
+constexpr size_t kMaxPlanes = OverrideTable::kMaxRules + 1;  // and the common one
 
 template <typename Number>
 bool ParseWhole(std::string_view text, Number& value, int base) {
@@ -90,7 +92,10 @@ absl::StatusOr<HashRangeSet> Arguments::Ranges(std::string_view field) {
     ASSIGN_OR_RETURN(const HashPoint end, Point(field, end_text));
     ranges.push_back({start, end, plane});
   }
-  return HashRangeSet(ranges);
+  HashRangeSet set(ranges);
+  if (set.Planes().size() <= kMaxPlanes) return set;
+  return absl::InvalidArgumentError(fmt::format("{}: {} planes are over the limit of {}", field,
+                                                set.Planes().size(), kMaxPlanes));
 }
 
 absl::Status Arguments::Finish() const {

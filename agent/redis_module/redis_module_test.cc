@@ -1310,5 +1310,84 @@ TEST(Loading, RefusesArgumentsAndServersItCannotServe) {
   EXPECT_THAT(reply, IsError("WRNOLEASE "));
 }
 
+// Keys that begin with "{t}" have an override, here as hashed or on b.
+Membership::Ptr TenantMap(uint64_t version, bool on_b, uint64_t epoch, std::vector<Move> moves = {}) {
+  MembershipData data = QuarterData(version, {{{0, 5}, {0, 5}, {0, 5}, {0, 5}}});
+  data.overrides = {{1, {OverrideRule::Match::kPrefix, "t:"}, {}, Epoch(epoch)}};
+  if (on_b) data.overrides[0].ranges = {{UINT64_MAX, 1}};
+  data.next_plane = 2;
+  data.moves = std::move(moves);
+  return MustCreate(std::move(data));
+}
+const Words kPlaneWords = {"1", "1:ffffffffffffffff", "ffffffffffffffff"};
+
+TEST(Override, ItsKeysAreFencedTrackedAndPurgedApart) {
+  const auto node = RedisNode::Start("a");
+  ASSERT_NE(node, nullptr);
+  node->Serve(QuarterMap(1, {{{0, 5}, {0, 5}, {0, 5}, {0, 5}}}));
+  const std::string nonce(32, '1');
+  // Not before the map that knows the rule.
+  EXPECT_THAT(node->Agent(Join({{"WR.TRACK", nonce}, kPlaneWords})),
+              IsError("ERR version 1 of the membership does not know the override on plane 1"));
+  EXPECT_THAT(node->Agent(Join({{"WR.FENCE", "grow", "6"}, kPlaneWords})),
+              IsError("ERR version 1 of the membership does not know the override on plane 1"));
+  const Move move{"grow", 0, "a", "b", MovePhase::kWarming, HashRangeSet::Whole(1)};
+  ASSERT_THAT(node->Install(TenantMap(2, false, 0, {move})), IsOkStatus());
+  ASSERT_THAT(node->Do({"SET", "t:1", "v"}), IsOkStatus());
+  ASSERT_THAT(node->Do({"SET", "other", "v"}), IsOkStatus());
+  const RedisReply tracked = node->Agent(Join({{"WR.TRACK", nonce}, kPlaneWords}));
+  ASSERT_EQ(tracked.elements.size(), 2u) << tracked;
+  EXPECT_THAT(node->Agent({"WR.SCAN", nonce, "0", "100"}).elements[1].elements,
+              ElementsAre(Str("t:1")));
+  ASSERT_THAT(node->Do({"SET", "t:2", "v"}), IsOkStatus());
+  ASSERT_THAT(node->Do({"SET", "other", "w"}), IsOkStatus());
+  EXPECT_THAT(node->Agent({"WR.CHANGES", nonce, tracked.elements[0].text, "0", "0", "10"})
+                  .elements[1]
+                  .elements,
+              ElementsAre(Str("t:2")));
+  EXPECT_EQ(node->Agent(Join({{"WR.FENCE", "grow", "6"}, kPlaneWords})).elements.size(), 3u);
+  EXPECT_THAT(node->Do({"SET", "t:1", "late"}), IsError("WRFENCING "));
+  EXPECT_THAT(node->Do({"WR.WRITE", At(5), "SET", "t:1", "late"}), IsError("WRFENCING "));
+  EXPECT_THAT(node->Do({"SET", "other", "x"}), IsOkStatus());
+  ASSERT_THAT(node->Install(TenantMap(3, true, 7)), IsOkStatus());
+  EXPECT_THAT(node->Do({"SET", "t:1", "late"}), IsError("WRMOVED "));
+  EXPECT_THAT(node->Do({"WR.WRITE", At(5), "SET", "other", "y"}), IsOkStatus());
+  EXPECT_EQ(node->Agent({"WR.PURGE", "LEFT", "0", "1000"}).elements[1], Int(2));
+  EXPECT_EQ(node->Do({"GET", "other"}), Str("y"));
+  EXPECT_TRUE(node->Do({"GET", "t:1"}).IsNil());
+}
+
+TEST(Override, ATokenFromBeforeItIsVoidAfterIt) {
+  const auto node = RedisNode::Start("a");
+  ASSERT_NE(node, nullptr);
+  node->Serve(QuarterMap(1, {{{0, 5}, {0, 5}, {0, 5}, {0, 5}}}));
+  const std::string token = node->Do({"WR.READ", At(5), "GET", "t:1"}).elements[1].text;
+  const std::string other = node->Do({"WR.READ", At(5), "GET", "other"}).elements[1].text;
+  ASSERT_THAT(node->Install(TenantMap(2, false, 0)), IsOkStatus());
+  EXPECT_EQ(node->Do({"WR.FILL", At(5), other, "other", "v"}), Int(1)) << "a new rule voids nothing";
+  // It comes to b and back, and is gone: the key has epoch 5 again.
+  ASSERT_THAT(node->Install(TenantMap(3, true, 7)), IsOkStatus());
+  MembershipData last = QuarterData(5, {{{0, 5}, {0, 5}, {0, 5}, {0, 5}}});
+  last.next_plane = 2;
+  ASSERT_THAT(node->Install(MustCreate(last)), IsOkStatus());
+  EXPECT_EQ(node->Do({"WR.FILL", At(5), token, "t:1", "old"}), Int(0));
+  EXPECT_TRUE(node->Do({"GET", "t:1"}).IsNil());
+}
+
+TEST(Override, RangesOfAPlaneAreWrittenInOneWay) {
+  const auto node = RedisNode::Start("a");
+  ASSERT_NE(node, nullptr);
+  node->Serve(TenantMap(1, false, 0));
+  for (const char* start : {"0:ffffffffffffffff", ":ffffffffffffffff", "-1:ffffffffffffffff",
+                            "4294967296:ffffffffffffffff", "1:fffffffffffffff", "1:1:ffffffffffffffff",
+                            "x:ffffffffffffffff", "1:"}) {
+    EXPECT_THAT(node->Agent({"WR.FENCE", "grow", "6", "1", start, "ffffffffffffffff"}),
+                IsError("ERR ranges: "))
+        << start;
+  }
+  EXPECT_THAT(node->Agent({"WR.FENCE", "grow", "6", "1", "1:ffffffffffffffff", "1:ffffffffffffffff"}),
+              IsError("ERR ranges: "));
+}
+
 }  // namespace
 }  // namespace warmring

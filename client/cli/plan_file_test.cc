@@ -115,5 +115,26 @@ TEST(PlanFlags, UseTheSameReader) {
               HasSubstr("strategy.soak 'soon' is not a duration"));
 }
 
+TEST(PlanFile, RulesOfOverrides) {
+  v1::MigrationPlan plan;
+  const absl::Status status = ParseYaml("plan.yaml", R"(
+keyspace: sessions
+changes:
+  - setOverride: {rule: {prefix: "tenant-7:"}, nodes: [cache-01, cache-02]}
+  - removeOverride: {rule: {key: !!binary "AP8="}}
+)",
+                                        &plan);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(plan.changes(0).set_override().rule().prefix(), "tenant-7:");
+  EXPECT_EQ(plan.changes(0).set_override().nodes(1), "cache-02");
+  EXPECT_EQ(plan.changes(1).remove_override().rule().key(), std::string("\0\xff", 2));
+  EXPECT_THAT(Refusal("changes: [{setOverride: {rule: {prefix: a, key: b}}}]"),
+              HasSubstr("changes[0].setOverride.rule.key is given beside another"));
+  EXPECT_THAT(Refusal("changes: [{setOverride: {}, removeOverride: {}}]"),
+              HasSubstr("changes[0].removeOverride is given beside another"));
+  EXPECT_THAT(Refusal("changes: [{setOverride: {rule: {key: !!binary \"?\"}}}]"),
+              HasSubstr("'?' is not base64"));
+}
+
 }  // namespace
 }  // namespace warmring::cli

@@ -199,8 +199,10 @@ void CheckedCache::Count(RefusalCode code) {
 
 absl::Status CheckedCache::Cure(const Refusal& refusal, const Location& at, Trial& trial) {
   Count(refusal.code);
-  const bool names_a_version =
-      refusal.code == RefusalCode::kMoved || refusal.code == RefusalCode::kStale;
+  // An epoch may be too new for an owner that is ahead of us: that of an override that has ended.
+  const bool names_a_version = refusal.code == RefusalCode::kMoved ||
+                               refusal.code == RefusalCode::kStale ||
+                               refusal.code == RefusalCode::kBehind;
   // An owner that is behind us may say so as well: then there is nothing to wait for.
   if (names_a_version && refusal.version > at.version) {
     const absl::Duration left = trial.deadline - BootNow();

@@ -84,6 +84,21 @@ PreparedReport Prepared(const PrepareTask& task) {
   return report;
 }
 
+bool SamePlanes(const Membership& a, const Membership& b) {
+  return a.data().next_plane == b.data().next_plane &&
+         std::equal(a.overrides().begin(), a.overrides().end(), b.overrides().begin(),
+                    b.overrides().end(),
+                    [](const Override& x, const Override& y) { return x.plane == y.plane; });
+}
+
+HashRangeSet AllPlanes(const Membership& membership) {
+  std::vector<HashRange> planes = {HashRange::Whole()};
+  for (const Override& item : membership.overrides()) {
+    planes.push_back(HashRange::Whole(item.plane));
+  }
+  return HashRangeSet(planes);
+}
+
 }  // namespace
 
 GuardCore::GuardCore(OwnerOptions options)
@@ -211,7 +226,11 @@ void GuardCore::Install(const Membership::Ptr& membership) {
   }
   AnswerFences();
   const HashRangeSet before = std::exchange(entitled_, view_->EntitledRanges());
-  const HashRangeSet left = before.Minus(entitled_);
+  HashRangeSet left = before.Minus(entitled_);
+  // When rules come or go, keys change planes, and what was held on one cannot be told from the
+  // ranges of before: then everything goes that is not to be here.
+  const bool same_planes = previous != nullptr && SamePlanes(*previous, *membership);
+  if (previous != nullptr && !same_planes) left = AllPlanes(*membership).Minus(entitled_);
   if (left.empty() || options_.on_release == nullptr) return;
   AddJob({std::nullopt, left, true, false, Instant{}});
 }
@@ -414,6 +433,12 @@ void GuardCore::RunJobs() {
       continue;
     }
     if (job.task && !tasks_.contains(*job.task)) continue;  // it is over
+    // By a map that lacks their override, keys could not be found.
+    if (job.task && view_ && !view_->CheckPlanes(job.ranges).ok()) {
+      job.not_before = BootNow() + kRetryPoll;
+      jobs_.push_back(std::move(job));
+      continue;
+    }
     // What has come back meanwhile is not dropped.
     if (!job.task && view_) job.ranges = job.ranges.Minus(view_->EntitledRanges());
     if (job.ranges.empty()) continue;

@@ -303,5 +303,47 @@ TEST_F(GuardCoreTest, BadOptionsAreNamed) {
   EXPECT_FALSE(guard->HasLease());
 }
 
+// Keys that begin with "key" have an override: as hashed under `epoch`, or none.
+Membership::Ptr WithRule(const Membership& base, std::optional<uint64_t> epoch,
+                         std::optional<NodeIndex> node = std::nullopt) {
+  MembershipData data = base.data();
+  data.version = data.version.Next();
+  data.next_plane = 2;
+  data.overrides.clear();
+  if (epoch) data.overrides = {{1, {OverrideRule::Match::kPrefix, "key"}, {}, Epoch(*epoch)}};
+  if (node) data.overrides[0].ranges = {{UINT64_MAX, *node}};
+  return client_testing::Must(Membership::Create(std::move(data)));
+}
+
+TEST_F(GuardCoreTest, AFenceOfAnOverrideWaitsUntilItsKeysCanBeTold) {
+  AttachWithLease();
+  ASSERT_TRUE(key_.starts_with("key")) << key_;
+  std::optional<WriteGuard> write = client_testing::Must(core_->Begin(key_, Word(1)));
+  core_->SetTasks({MakeTask(FenceTask{HashRangeSet::Whole(1), Epoch(1)})});
+  EXPECT_TRUE(core_->TakeReports().empty());
+  EXPECT_OK(write->StillHeld()) << "the rule is not known yet";
+  const Membership::Ptr ruled = WithRule(*membership_, 0);
+  core_->OnMembership(ruled);
+  EXPECT_TRUE(core_->TakeReports().empty()) << "a write that may be acknowledged is in flight";
+  EXPECT_EQ(RefusalOf(core_->Begin(key_, Word(1)).status())->reason, RefusalReason::kFencing);
+  EXPECT_EQ(core_->PointOf(key_).plane, 1u);
+  write.reset();
+  EXPECT_EQ(std::get<FenceAck>(Next().body).floor, Epoch(1));
+}
+
+// The key has its epoch 1 again at the end, and was elsewhere in between.
+TEST_F(GuardCoreTest, AWriteThatOutlivesAnOverrideIsNotAcknowledged) {
+  for (const bool seen : {true, false}) {
+    SCOPED_TRACE(seen);
+    AttachWithLease();
+    ASSERT_OK_AND_ASSIGN(WriteGuard write, core_->Begin(key_, Word(1)));
+    const Membership::Ptr away = WithRule(*WithRule(*membership_, 0), 6, 1);
+    if (seen) core_->OnMembership(away);
+    core_->OnMembership(WithRule(*away, std::nullopt));
+    EXPECT_THAT(write.StillHeld(), StatusIs(absl::StatusCode::kUnknown));
+    EXPECT_OK(core_->Begin(key_, Word(1)).status()) << "new ones are";
+  }
+}
+
 }  // namespace
 }  // namespace warmring

@@ -303,5 +303,60 @@ TEST(RouterTest, EveryThreadSeesVersionsGoForwardOnly) {
   for (std::thread& reader : readers) reader.join();
 }
 
+TEST(RouterTest, AnOverrideWinsOverTheHash) {
+  Router router;
+  MembershipData data = MakeMembership(TwoNodes(), Version(7))->data();
+  data.overrides = {
+      {1, {OverrideRule::Match::kPrefix, "tenant-"}, {{UINT64_MAX, 1}}, Epoch(5)},
+      {2, {OverrideRule::Match::kKey, "tenant-0"}, {{UINT64_MAX, 0}}, Epoch(6)}};
+  data.next_plane = 3;
+  const Membership::Ptr membership = *Membership::Create(data);
+  router.Install(membership);
+  for (int i = 0; i < 500; ++i) {
+    const auto tenant = router.Locate("tenant-" + std::to_string(i));
+    ASSERT_TRUE(tenant.has_value());
+    EXPECT_EQ(tenant->node, i == 0 ? "a" : "b");
+    EXPECT_EQ(tenant->epoch, Epoch(i == 0 ? 6 : 5));
+    const std::string key = "key-" + std::to_string(i);
+    const auto other = router.Locate(key);
+    const Route route = RouteKey(*membership, key);
+    EXPECT_EQ(other->node, membership->nodes()[route.owner].id);
+    EXPECT_EQ(other->epoch, Epoch(1));
+  }
+  const uint64_t before = allocations.load();
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(router.Locate("tenant-12345").has_value());
+  EXPECT_EQ(allocations.load(), before) << "the path of overrides allocates nothing either";
+  Router::Followers followers;
+  EXPECT_EQ(router.LocateReplicas("tenant-3", followers)->node, "b");
+  EXPECT_EQ(followers.size(), 0u);
+}
+
+TEST(RouterTest, AnOverrideOnItsWayNamesBothNodes) {
+  Router router;
+  MembershipData data = MakeMembership(TwoNodes(), Version(7))->data();
+  data.overrides = {{1, {OverrideRule::Match::kPrefix, "tenant-"}, {}, Epoch()}};
+  data.next_plane = 2;
+  const HashRangeSet from_a = (*Membership::Create(data))->OwnedOn(1, 0);
+  data.moves = {{"m1", 0, "a", "b", MovePhase::kWarming, from_a}};
+  router.Install(*Membership::Create(data));
+  int moving = 0;
+  for (int i = 0; i < 200; ++i) {
+    const auto at = router.Locate("tenant-" + std::to_string(i));
+    EXPECT_EQ(at->pending_node, at->node == "a" ? "b" : "");
+    moving += at->pending_node.empty() ? 0 : 1;
+    EXPECT_EQ(router.Locate("key-" + std::to_string(i))->pending_node, "");
+  }
+  EXPECT_GT(moving, 20);
+  data.moves[0].phase = MovePhase::kGrace;
+  data.overrides[0] = {1, data.overrides[0].rule, {{UINT64_MAX, 1}}, Epoch(9)};
+  router.Install(*Membership::Create(data));
+  EXPECT_EQ(router.Locate("tenant-1")->node, "b");
+  int graced = 0;
+  for (int i = 0; i < 200; ++i) {
+    graced += router.Locate("tenant-" + std::to_string(i))->previous_node == "a" ? 1 : 0;
+  }
+  EXPECT_EQ(graced, moving);
+}
+
 }  // namespace
 }  // namespace warmring

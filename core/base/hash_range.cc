@@ -140,9 +140,12 @@ std::vector<Plane> HashRangeSet::Planes() const {
 }
 
 HashRangeSet HashRangeSet::On(Plane plane) const {
+  const auto first = std::lower_bound(spans_.begin(), spans_.end(), plane,
+                                      [](const Span& s, Plane p) { return s.plane < p; });
+  const auto last = std::upper_bound(first, spans_.end(), plane,
+                                     [](Plane p, const Span& s) { return p < s.plane; });
   HashRangeSet out;
-  std::copy_if(spans_.begin(), spans_.end(), std::back_inserter(out.spans_),
-               [plane](const Span& s) { return s.plane == plane; });
+  out.spans_.assign(first, last);
   return out;
 }
 

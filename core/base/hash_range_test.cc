@@ -177,5 +177,97 @@ TEST(HashRangeSetTest, RangesAreMaximalOrderedAndMakeTheSameSet) {
   }
 }
 
+HashRangeSet Points(std::vector<HashRange> ranges) { return HashRangeSet(ranges); }
+
+TEST(PlaneTest, APointIsOnOnePlane) {
+  const HashRangeSet set = Points({{10, 20, 0}, {10, 20, 3}, {5, 7, 3}});
+  EXPECT_TRUE(set.Contains(15));
+  EXPECT_TRUE(set.Contains({15, 3}));
+  EXPECT_FALSE(set.Contains({15, 1}));
+  EXPECT_FALSE(set.Contains({15, 4}));
+  EXPECT_FALSE(set.Contains({6, 0}));
+  EXPECT_TRUE(set.Contains({6, 3}));
+  EXPECT_FALSE((HashRange{10, 20, 3}.Contains(15)));
+}
+
+TEST(PlaneTest, RangesOfDifferentPlanesNeverJoin) {
+  const HashRangeSet set = Points({{10, 20, 1}, {20, 30, 2}, {UINT64_MAX, 5, 2}, {40, UINT64_MAX, 1}});
+  EXPECT_EQ(set.Ranges(), (std::vector<HashRange>{
+                              {10, 20, 1}, {40, UINT64_MAX, 1}, {UINT64_MAX, 5, 2}, {20, 30, 2}}));
+  EXPECT_EQ(set.Planes(), (std::vector<Plane>{1, 2}));
+}
+
+TEST(PlaneTest, EachPlaneWrapsForItself) {
+  const HashRangeSet set = Points({{100, 50, 1}, {UINT64_MAX, UINT64_MAX, 2}, {7, 3, 0}});
+  EXPECT_EQ(set.Ranges(), (std::vector<HashRange>{
+                              {7, 3, 0}, {100, 50, 1}, {UINT64_MAX, UINT64_MAX, 2}}));
+  EXPECT_EQ(HashRangeSet(set.Ranges()), set);
+  EXPECT_EQ(set.On(2), HashRangeSet::Whole(2));
+  EXPECT_TRUE(set.On(5).empty());
+}
+
+TEST(PlaneTest, OnlyTheCommonPlaneIsMeasured) {
+  EXPECT_EQ(HashRangeSet::Whole(4).Measure(), 0u);
+  EXPECT_EQ(HashRangeSet::Whole().Union(HashRangeSet::Whole(4)).Share(), 1.0);
+}
+
+TEST(PlaneTest, PointsAreCarriedToAnotherPlane) {
+  const HashRangeSet common = Points({{100, 50}, {60, 70}});
+  EXPECT_EQ(common.CarriedTo(9), Points({{100, 50, 9}, {60, 70, 9}}));
+  EXPECT_EQ(common.CarriedTo(9).CarriedTo(kCommonPlane), common);
+}
+
+TEST(PlaneTest, TextNamesThePlane) {
+  EXPECT_EQ((HashRange{1, 2, 7}.ToString()), "7:(0000000000000001, 0000000000000002]");
+  EXPECT_EQ((HashRange{1, 2}.ToString()), "(0000000000000001, 0000000000000002]");
+}
+
+// Sets of points 0..31 on three planes against bit sets.
+TEST(PlaneTest, TheAlgebraIsThatOfSets) {
+  uint64_t state = 11;
+  const auto next = [&state](uint64_t below) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return (state >> 33) % below;
+  };
+  constexpr HashPoint kPoints = 32;
+  const auto random_set = [&](std::set<std::pair<Plane, HashPoint>>& model) {
+    std::vector<HashRange> ranges;
+    for (uint64_t i = next(6); i > 0; --i) {
+      const auto plane = static_cast<Plane>(next(3));
+      const HashPoint first = next(kPoints);
+      const HashPoint last = first + next(kPoints - first);
+      ranges.push_back({first - 1, last, plane});
+      for (HashPoint p = first; p <= last; ++p) model.insert({plane, p});
+    }
+    return HashRangeSet(ranges);
+  };
+  for (int round = 0; round < 2000; ++round) {
+    std::set<std::pair<Plane, HashPoint>> in_a;
+    std::set<std::pair<Plane, HashPoint>> in_b;
+    const HashRangeSet a = random_set(in_a);
+    const HashRangeSet b = random_set(in_b);
+    const HashRangeSet both = a.Intersection(b);
+    const HashRangeSet any = a.Union(b);
+    const HashRangeSet rest = a.Minus(b);
+    bool meets = false;
+    bool includes = true;
+    for (Plane plane = 0; plane < 3; ++plane) {
+      for (HashPoint p = 0; p < kPoints; ++p) {
+        const bool x = in_a.contains({plane, p});
+        const bool y = in_b.contains({plane, p});
+        ASSERT_EQ(both.Contains({p, plane}), x && y) << round;
+        ASSERT_EQ(any.Contains({p, plane}), x || y) << round;
+        ASSERT_EQ(rest.Contains({p, plane}), x && !y) << round;
+        meets = meets || (x && y);
+        includes = includes && (x || !y);
+      }
+    }
+    ASSERT_EQ(a.Intersects(b), meets);
+    ASSERT_EQ(a.Includes(b), includes);
+    ASSERT_EQ(HashRangeSet(any.Ranges()), any);
+    ASSERT_EQ(HashRangeSet(rest.Ranges()), rest);
+  }
+}
+
 }  // namespace
 }  // namespace warmring

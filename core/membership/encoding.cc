@@ -59,7 +59,6 @@ void ReadPoints(ByteReader& in, Plane plane, std::vector<HashRange>& ranges) {
     in.Fail("the scale of a set of ranges is over 63");
     return;
   }
-  ranges.reserve(ranges.size() + count);
   HashPoint at = 0;
   for (size_t i = 0; i < count && in.ok(); ++i) {
     const HashPoint start = at + (in.Varint() << shift) - 1;

@@ -1,6 +1,7 @@
 #include "core/membership/membership.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -317,6 +318,7 @@ absl::Status Membership::CheckMovesOnPlanes() const {
     size_t move;
   };
   std::vector<Run> runs;
+  std::map<std::pair<Plane, NodeIndex>, HashRangeSet> owned;
   for (size_t i = 0; i < data_.moves.size(); ++i) {
     const Move& move = data_.moves[i];
     for (const Plane plane : move.ranges.Planes()) {
@@ -328,7 +330,9 @@ absl::Status Membership::CheckMovesOnPlanes() const {
       const bool warming = move.phase == MovePhase::kWarming;
       const NodeIndex owner = warming ? move_nodes_[i].from : move_nodes_[i].to;
       const HashRangeSet part = move.ranges.On(plane);
-      if (!OwnedOn(plane, owner).Includes(part)) {
+      const auto [known, is_new] = owned.try_emplace({SourceOf(plane), owner});
+      if (is_new) known->second = OwnedOn(known->first.first, owner);
+      if (!known->second.CarriedTo(plane).Includes(part)) {
         return absl::InvalidArgumentError(fmt::format(
             "moves[{}].ranges: what it names of plane {} must belong to '{}' while it is {}", i,
             plane, data_.nodes[owner].id, warming ? "warming" : "in grace"));
@@ -412,11 +416,13 @@ HashRange Membership::RangeAt(size_t index) const {
 HashRangeSet Membership::OwnedBy(std::string_view node) const {
   const std::optional<NodeIndex> owner = FindNode(node);
   if (!owner.has_value()) return {};
-  HashRangeSet owned = OwnedOn(kCommonPlane, *owner);
+  if (data_.overrides.empty()) return OwnedOn(kCommonPlane, *owner);
+  std::vector<HashRange> owned = OwnedOn(kCommonPlane, *owner).Ranges();
   for (const Override& item : data_.overrides) {
-    owned = owned.Union(OwnedOn(item.plane, *owner));
+    const std::vector<HashRange> more = OwnedOn(item.plane, *owner).Ranges();
+    owned.insert(owned.end(), more.begin(), more.end());
   }
-  return owned;
+  return HashRangeSet(owned);
 }
 
 HashRangeSet Membership::OwnedOn(Plane plane, NodeIndex node) const {
@@ -427,8 +433,9 @@ HashRangeSet Membership::OwnedOn(Plane plane, NodeIndex node) const {
     }
     return HashRangeSet(owned);
   }
+  const Plane source = SourceOf(plane);
+  if (source != plane) return OwnedOn(source, node).CarriedTo(plane);
   const Override& item = *OverrideOn(plane);
-  if (item.IsAsHashed()) return OwnedOn(ParentOf(item), node).CarriedTo(plane);
   HashPoint start = item.ranges.back().end;
   for (const OverrideRange& range : item.ranges) {
     if (range.owner == node) owned.push_back({start, range.end, plane});
@@ -445,10 +452,13 @@ HashRangeSet Membership::HeldUpTo(Plane plane, Epoch epoch) const {
     }
     return HashRangeSet(held);
   }
-  const Override& item = *OverrideOn(plane);
-  if (item.epoch > epoch) return {};
-  if (!item.IsAsHashed()) return HashRangeSet::Whole(plane);
-  return HeldUpTo(ParentOf(item), epoch).CarriedTo(plane);
+  for (Plane at = plane; at != kCommonPlane;) {
+    const Override& item = *OverrideOn(at);
+    if (item.epoch > epoch) return {};
+    if (!item.IsAsHashed()) return HashRangeSet::Whole(plane);
+    at = ParentOf(item);
+  }
+  return HeldUpTo(kCommonPlane, epoch).CarriedTo(plane);
 }
 
 Epoch Membership::HighestEpoch() const {
@@ -474,6 +484,15 @@ Plane Membership::ParentOf(const Override& item) const {
   const size_t parent =
       override_table_.ParentOf(static_cast<size_t>(&item - data_.overrides.data()));
   return parent == OverrideTable::kNone ? kCommonPlane : data_.overrides[parent].plane;
+}
+
+Plane Membership::SourceOf(Plane plane) const {
+  while (plane != kCommonPlane) {
+    const Override& item = *OverrideOn(plane);
+    if (!item.IsAsHashed()) break;
+    plane = ParentOf(item);
+  }
+  return plane;
 }
 
 KeyPoint Membership::OverriddenPointOf(std::string_view key) const {

@@ -122,6 +122,10 @@ class Membership {
   const Override* OverrideOn(Plane plane) const;
   // The plane that the keys of `item` would be on without it. REQUIRES: `item` is in overrides().
   Plane ParentOf(const Override& item) const;
+  // Where the holders of a plane's points are written down: through overrides that are as hashed,
+  // to one that has ranges, or to the common plane. REQUIRES: the plane is common or that of an
+  // override.
+  Plane SourceOf(Plane plane) const;
 
   // The interval of hash space that ranges()[index] covers.
   HashRange RangeAt(size_t index) const;

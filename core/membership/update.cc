@@ -517,7 +517,8 @@ Plane PlaneIn(const Membership& membership, Plane plane, const OverrideRule& rul
   return best;
 }
 
-// Who holds each part of a plane, as sorted ends; parts side by side may have one owner.
+// Who holds each part of a plane, as sorted ends; parts side by side may have one owner. REQUIRES:
+// the plane is its own source.
 std::vector<OverrideRange> HoldersOn(const Membership& membership, Plane plane) {
   std::vector<OverrideRange> holders;
   if (plane == kCommonPlane) {
@@ -525,14 +526,13 @@ std::vector<OverrideRange> HoldersOn(const Membership& membership, Plane plane) 
     for (const OwnedRange& range : membership.ranges()) holders.push_back({range.end, range.owner});
     return holders;
   }
-  const Override& item = *membership.OverrideOn(plane);
-  return item.IsAsHashed() ? HoldersOn(membership, membership.ParentOf(item)) : item.ranges;
+  return membership.OverrideOn(plane)->ranges;
 }
 
 void DiffHolders(const Membership& a, Plane plane_in_a, const Membership& b, Plane plane_in_b,
                  Plane plane, ChangedRanges& changed) {
-  const std::vector<OverrideRange> as = HoldersOn(a, plane_in_a);
-  const std::vector<OverrideRange> bs = HoldersOn(b, plane_in_b);
+  const std::vector<OverrideRange> as = HoldersOn(a, a.SourceOf(plane_in_a));
+  const std::vector<OverrideRange> bs = HoldersOn(b, b.SourceOf(plane_in_b));
   size_t i = 0;
   size_t j = 0;
   HashPoint start = std::max(as.back().end, bs.back().end);

@@ -375,5 +375,78 @@ TEST(EpochWordText, IsReadExactly) {
   }
 }
 
+// The quarter ring with an override for keys that begin with "t": on b, or as hashed.
+Membership::Ptr TenantMap(uint64_t version, std::optional<NodeIndex> node, uint64_t epoch,
+                          std::vector<Move> moves = {}) {
+  MembershipData data = QuarterData(version, {{{0, 5}, {0, 5}, {1, 5}, {1, 5}}});
+  data.overrides = {{1, {OverrideRule::Match::kPrefix, "t"}, {}, Epoch(epoch)}};
+  if (node) data.overrides[0].ranges = {{UINT64_MAX, *node}};
+  data.next_plane = 2;
+  data.moves = std::move(moves);
+  return MustCreate(std::move(data));
+}
+
+TEST(OverrideFence, ClosesThePlaneAndNothingElse) {
+  OwnerView view = ViewOf("a");
+  ASSERT_OK(view.Install(TenantMap(3, std::nullopt, 0)));
+  GrantLease(view, absl::Seconds(10), 3);
+  const KeyPoint tenant{In(0), 1};
+  EXPECT_TRUE(view.AdmitWrite(tenant, Word(5), kNow).ok());
+  ASSERT_OK(view.CheckPlanes(HashRangeSet::Whole(1)));
+  view.Fence(HashRangeSet({Quarter(0), Quarter(1)}).CarriedTo(1), Epoch(6));
+  EXPECT_EQ(view.AdmitWrite(tenant, Word(5), kNow).verdict, Verdict::kFencing);
+  EXPECT_EQ(view.AdmitRead(tenant, Word(5)).verdict, Verdict::kFencing);
+  EXPECT_EQ(view.AdmitPlain(tenant, kNow).verdict, Verdict::kFencing);
+  EXPECT_TRUE(view.AdmitWrite(In(0), Word(5), kNow).ok()) << "other keys of the same hash";
+  // As hashed again, above the floor.
+  ASSERT_OK(view.Install(TenantMap(4, std::nullopt, 7)));
+  EXPECT_TRUE(view.AdmitWrite(tenant, Word(7), kNow).ok());
+  EXPECT_EQ(view.AdmitWrite(tenant, Word(5), kNow).verdict, Verdict::kStaleEpoch);
+}
+
+TEST(OverrideFence, WaitsForTheMapThatKnowsTheRule) {
+  OwnerView view = ViewOf("a");
+  EXPECT_THAT(view.CheckPlanes(HashRangeSet::Whole(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "does not know the override"));
+  EXPECT_OK(view.CheckPlanes(HashRangeSet::Whole()));
+  ASSERT_OK(view.Install(QuarterMap(2, {{{0, 5}, {0, 5}, {1, 5}, {1, 5}}})));
+  EXPECT_THAT(view.CheckPlanes(HashRangeSet::Whole(1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "version 2"));
+  // A floor that comes with a grant closes as soon as the keys can be told.
+  const uint64_t seq = view.Renew(kNow);
+  ASSERT_OK(view.Grant({seq, Term(1), absl::Seconds(10), Version(2),
+                        {{HashRangeSet::Whole(1), Epoch(6)}}}));
+  ASSERT_OK(view.Install(TenantMap(3, std::nullopt, 0)));
+  EXPECT_EQ(view.AdmitWrite({In(0), 1}, Word(5), kNow).verdict, Verdict::kFencing);
+  EXPECT_TRUE(view.AdmitWrite(In(0), Word(5), kNow).ok());
+}
+
+TEST(OverrideFence, AFloorEndsWithItsPlane) {
+  OwnerView view = ViewOf("a");
+  ASSERT_OK(view.Install(TenantMap(3, std::nullopt, 0)));
+  GrantLease(view, absl::Seconds(10), 3);
+  view.Fence(HashRangeSet::Whole(1), Epoch(6));
+  MembershipData without = QuarterData(4, {{{0, 5}, {0, 5}, {1, 5}, {1, 5}}});
+  without.next_plane = 2;
+  ASSERT_OK(view.Install(MustCreate(without)));
+  EXPECT_EQ(view.FloorOf({In(0), 1}), Epoch());
+  EXPECT_TRUE(view.AdmitWrite(In(0), Word(5), kNow).ok());
+}
+
+TEST(OverrideFence, EntitlementIsByPlane) {
+  OwnerView view = ViewOf("a");
+  const HashRangeSet given = HashRangeSet({Quarter(0), Quarter(1)}).CarriedTo(1);
+  ASSERT_OK(view.Install(
+      TenantMap(3, 1, 6, {{"grow", 0, "a", "b", MovePhase::kGrace, given}})));
+  EXPECT_TRUE(view.IsEntitled({In(0), 1})) << "in grace";
+  EXPECT_FALSE(view.Owns({In(0), 1}));
+  EXPECT_TRUE(view.AdmitPeek({In(0), 1}, Word(6)).ok());
+  EXPECT_TRUE(view.Owns(In(0)));
+  ASSERT_OK(view.Install(TenantMap(4, 1, 6)));
+  EXPECT_FALSE(view.IsEntitled({In(0), 1}));
+  EXPECT_TRUE(view.IsEntitled(In(0)));
+  EXPECT_EQ(view.EntitledRanges(), HashRangeSet({Quarter(0), Quarter(1)}));
+}
+
 }  // namespace
 }  // namespace warmring

@@ -238,7 +238,11 @@ absl::StatusOr<HashRangeSet> HashRangesFromProto(std::string_view field,
     const Plane plane = proto.planes().empty() ? kCommonPlane : proto.planes(i);
     ranges.push_back({proto.starts(i), proto.ends(i), plane});
   }
-  return HashRangeSet(ranges);
+  HashRangeSet set(ranges);
+  constexpr size_t kMaxPlanes = OverrideTable::kMaxRules + 1;  // and the common one
+  if (set.Planes().size() <= kMaxPlanes) return set;
+  return absl::InvalidArgumentError(fmt::format("{}: {} planes are over the limit of {}", field,
+                                                set.Planes().size(), kMaxPlanes));
 }
 
 v1::OverrideRule ToProto(const OverrideRule& rule) {

@@ -87,6 +87,24 @@ function checkOwner({ derived_rings: rings, memberships, directories }) {
   }
 }
 
+function checkOverride({ cases }) {
+  for (const { name, ranges, overrides, moves, keys } of cases) {
+    const parsed = ranges.map(([end, ...rest]) => [number(end), ...rest]);
+    const rules = overrides.map((rule) => ({
+      ...rule,
+      bytes: bytes(rule.bytes),
+      ranges: rule.ranges.map(([end, owner]) => [number(end), owner]),
+    }));
+    const parsedMoves = moves.map((move) => ({
+      ...move,
+      ranges: move.ranges.map(([plane, start, end]) => [plane, number(start), number(end)]),
+    }));
+    for (const [key, ...expected] of keys) {
+      same(`${name}: ${key}`, expected, lookup.routeKey(parsed, rules, parsedMoves, bytes(key)));
+    }
+  }
+}
+
 function checkPreference({ walks, derived_rings: rings }) {
   const listsOf = ({ nodes, replication, level, best_effort: bestEffort }, ids) => {
     const byId = new Map(nodes.map((node) => [node.id, node]));
@@ -223,6 +241,7 @@ const checks = {
   tag: checkTag,
   token: checkToken,
   owner: checkOwner,
+  override: checkOverride,
   preference: checkPreference,
   diff: checkDiff,
   allocator: checkAllocator,

@@ -94,6 +94,18 @@ def check_owner(file):
             same(f"{case['name']}: {key}", owner, lookup.bucket_owner(*directory, lookup.xxh3(key.encode())))
 
 
+def check_override(file):
+    for case in file["cases"]:
+        ranges = [(number(end), owner, epoch) for end, owner, epoch in case["ranges"]]
+        rules = [rule | {"bytes": bytes.fromhex(rule["bytes"]),
+                         "ranges": [(number(end), owner) for end, owner in rule["ranges"]]}
+                 for rule in case["overrides"]]
+        moves = [move | {"ranges": [(plane, number(start), number(end)) for plane, start, end in move["ranges"]]}
+                 for move in case["moves"]]
+        for key, *expected in case["keys"]:
+            same(f"{case['name']}: {key}", expected, lookup.route_key(ranges, rules, moves, bytes.fromhex(key)))
+
+
 def check_preference(file):
     for case in file["walks"] + file["derived_rings"]:
         nodes = {node["id"]: node for node in case["nodes"]}
@@ -295,6 +307,7 @@ CHECKS = {
     "tag": check_tag,
     "token": check_token,
     "owner": check_owner,
+    "override": check_override,
     "preference": check_preference,
     "diff": check_diff,
     "allocator": check_allocator,

@@ -72,6 +72,36 @@ export function route(ranges, moves, point) {
   return [owner, epoch, pending, previous];
 }
 
+// The override that wins for the key: one for just this key, else the longest prefix; or undefined.
+export function ruleOf(overrides, key) {
+  const fits = overrides.filter(({ match, bytes }) =>
+    match === 'key' ? key.equals(bytes) : key.subarray(0, bytes.length).equals(bytes),
+  );
+  const rank = ({ match, bytes }) => (match === 'key' ? Infinity : bytes.length);
+  return fits.reduce((best, rule) => (best && rank(best) >= rank(rule) ? best : rule), undefined);
+}
+
+// [owner, epoch] of a point on the plane of a rule, or on the common plane.
+function holder(ranges, overrides, rule, point) {
+  if (!rule) return ranges[find(ranges, point)].slice(1);
+  if (rule.ranges.length > 0) return [rule.ranges[find(rule.ranges, point)][1], rule.epoch];
+  const isShorter = ({ bytes }) => rule.match === 'key' || bytes.length < rule.bytes.length;
+  const without = overrides.filter((other) => other !== rule && other.match === 'prefix' && isShorter(other));
+  const [owner, epoch] = holder(ranges, overrides, ruleOf(without, rule.bytes), point);
+  return [owner, Math.max(epoch, rule.epoch)];
+}
+
+// [plane, owner, epoch, pending, previous]; the ranges of moves are [plane, start, end].
+export function routeKey(ranges, overrides, moves, key) {
+  const [rule, point] = [ruleOf(overrides, key), xxh3(key)];
+  const plane = rule?.plane ?? 0;
+  const isHere = ([on, ...range]) => on === plane && contains([range], point);
+  const move = moves.find((candidate) => candidate.ranges.some(isHere));
+  const pending = move?.phase === 'warming' ? move.to : null;
+  const previous = move?.phase === 'grace' ? move.from : null;
+  return [plane, ...holder(ranges, overrides, rule, point), pending, previous];
+}
+
 // The owner of bucket b is the base-36 digit b of `owners`, which repeats.
 export function bucketOwner(bits, nodes, owners, point) {
   const bucket = Number(point >> BigInt(64 - bits));

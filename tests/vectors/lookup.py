@@ -66,6 +66,37 @@ def route(ranges, moves, point):
     return [owner, epoch, pending, previous]
 
 
+def rule_of(overrides, key):
+    """The override that wins for the key: one for just this key, else the longest prefix; or None."""
+    fits = [rule for rule in overrides
+            if (key == rule["bytes"] if rule["match"] == "key" else key.startswith(rule["bytes"]))]
+    return max(fits, key=lambda rule: (rule["match"] == "key", len(rule["bytes"])), default=None)
+
+
+def holder(ranges, overrides, rule, point):
+    """(owner, epoch) of a point on the plane of a rule, or on the common plane."""
+    if rule is None:
+        return ranges[find([end for end, _, _ in ranges], point)][1:]
+    if rule["ranges"]:
+        return rule["ranges"][find([end for end, _ in rule["ranges"]], point)][1], rule["epoch"]
+    without = [other for other in overrides if other["match"] == "prefix" and
+               (rule["match"] == "key" or len(other["bytes"]) < len(rule["bytes"]))]
+    owner, epoch = holder(ranges, overrides, rule_of(without, rule["bytes"]), point)
+    return owner, max(epoch, rule["epoch"])
+
+
+def route_key(ranges, overrides, moves, key):
+    """[plane, owner, epoch, pending, previous]; the ranges of moves are (plane, start, end)."""
+    rule, point = rule_of(overrides, key), xxh3(key)
+    plane = rule["plane"] if rule else 0
+    owner, epoch = holder(ranges, overrides, rule, point)
+    move = next((move for move in moves
+                 if contains([range_[1:] for range_ in move["ranges"] if range_[0] == plane], point)), None)
+    pending = move["to"] if move and move["phase"] == "warming" else None
+    previous = move["from"] if move and move["phase"] == "grace" else None
+    return [plane, owner, epoch, pending, previous]
+
+
 def bucket_owner(bits, nodes, owners, point):
     """The owner of bucket b is the base-36 digit b of `owners`, which repeats."""
     bucket = point >> (64 - bits)

@@ -37,6 +37,7 @@ std::vector<VectorFile> AllVectorFiles() {
           {"tag.json", Pretty(TagVectors())},
           {"token.json", Pretty(TokenVectors())},
           {"owner.json", Pretty(OwnerVectors())},
+          {"override.json", Pretty(OverrideVectors())},
           {"preference.json", Pretty(PreferenceVectors())},
           {"diff.json", Pretty(DiffVectors())},
           {"allocator.json", Pretty(AllocatorVectors())},

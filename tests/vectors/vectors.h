@@ -25,6 +25,7 @@ nlohmann::ordered_json HashVectors();
 nlohmann::ordered_json TagVectors();
 nlohmann::ordered_json TokenVectors();
 nlohmann::ordered_json OwnerVectors();
+nlohmann::ordered_json OverrideVectors();
 nlohmann::ordered_json PreferenceVectors();
 nlohmann::ordered_json DiffVectors();
 nlohmann::ordered_json AllocatorVectors();

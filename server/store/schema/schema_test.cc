@@ -65,6 +65,22 @@ TEST(SchemaRecordTest, BytesThatAreNoTextDoNotBreakARow) {
   EXPECT_OK(DecodeAudit(Encode(audit)));
 }
 
+TEST(SchemaJsonTest, RangesOfPlanesRoundTrip) {
+  HashRangeSet back;
+  for (const HashRangeSet& ranges :
+       {HashRangeSet::Whole(7), HashRangeSet::Whole().Union(HashRangeSet::Whole(UINT32_MAX)),
+        HashRangeSet(std::vector<HashRange>{{1, 5, 0}, {9, 2, 3}, {1, 5, 3}, {1, 5, 4}})}) {
+    ASSERT_TRUE(DecodeRanges(EncodeRanges(ranges), back));
+    EXPECT_EQ(back, ranges);
+  }
+  const std::string range(32, '1');
+  for (const std::string& damaged : {std::string("@"), std::string("@0000000"), "@0000000g" + range,
+                                     std::string("@00000001"), "@00000001" + range + "1",
+                                     "@@0000001" + range}) {
+    EXPECT_FALSE(DecodeRanges(damaged, back)) << damaged;
+  }
+}
+
 TEST(SchemaJsonTest, RangesRoundTrip) {
   const HashRangeSet ranges({HashRange{1, 5}, HashRange{UINT64_MAX - 3, 0}});
   HashRangeSet back;
@@ -177,6 +193,20 @@ TEST(MigrationCodecTest, ReadsWhatWasWrittenBeforeWeightsAndPins) {
   plan.at("preview").at("shares")[0].erase("load_after");
   ASSERT_OK_AND_ASSIGN(const MigrationRecord back,
                        DecodeMigration(EncodeMigration(record, 1), plan.dump()));
+  EXPECT_EQ(back, record);
+}
+
+TEST(MigrationCodecTest, OverridesRoundTrip) {
+  MigrationRecord record = FullRecord();
+  const OverrideRule tenant = {OverrideRule::Match::kPrefix, std::string("t\0\xff", 3)};
+  const OverrideRule key = {OverrideRule::Match::kKey, "k"};
+  record.plan.changes = {SetOverride{tenant, {"a", "b"}}, RemoveOverride{key}};
+  record.preview.overrides = {
+      {3, tenant, true, false, {}, {{(uint64_t{1} << 63) - 1, "a"}, {UINT64_MAX, "b"}}},
+      {2, key, false, true, {{UINT64_MAX, "a"}}, {}}};
+  record.preview.moves = {{0, "c", "a", HashRangeSet::Whole(3)}};
+  ASSERT_OK_AND_ASSIGN(const MigrationRecord back,
+                       DecodeMigration(EncodeMigration(record, 1), EncodePlan(record)));
   EXPECT_EQ(back, record);
 }
 
