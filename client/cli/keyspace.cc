@@ -280,6 +280,7 @@ void AddKeyspace(CLI::App& app, Run* run) {
   AddKeyspaceImport(noun, run);
   AddKeyspacePicture(noun, run);
   AddKeyspaceSim(noun, run);
+  AddKeyspaceBuckets(noun, run);
 
   noun->add_subcommand("list", "all keyspaces")->callback([run] { *run = List; });
   noun->add_subcommand("get", "one keyspace")->callback([run] { *run = Get; });

@@ -53,18 +53,6 @@ ExitCode List(Session& session) {
   return ExitCode::kDone;
 }
 
-// Node verbs are plans with one change.
-ExitCode Change(Session& session, const PlanFlags& flags, v1::Change change) {
-  const auto keyspace = session.Keyspace();
-  if (!keyspace.ok()) return session.Fail(keyspace.status());
-  absl::StatusOr<v1::MigrationPlan> plan = flags.ToPlan();
-  if (!plan.ok()) return session.Usage(std::string(plan.status().message()));
-  plan->set_keyspace(*keyspace);
-  plan->set_reason(session.flags().reason);
-  *plan->add_changes() = std::move(change);
-  return SubmitPlan(session, *plan, flags.dry_run, flags.detach);
-}
-
 }  // namespace
 
 void AddNode(CLI::App& app, Run* run) {
@@ -93,7 +81,7 @@ void AddNode(CLI::App& app, Run* run) {
       node->set_address(add_flags->address);
       node->set_weight(add_flags->weight);
       node->set_zone(add_flags->zone);
-      return Change(s, add_flags->plan, std::move(change));
+      return SubmitChange(s, add_flags->plan, std::move(change));
     };
   });
 
@@ -109,7 +97,27 @@ void AddNode(CLI::App& app, Run* run) {
     *run = [remove_flags](Session& s) {
       v1::Change change;
       change.mutable_remove()->set_node(remove_flags->id);
-      return Change(s, remove_flags->plan, std::move(change));
+      return SubmitChange(s, remove_flags->plan, std::move(change));
+    };
+  });
+
+  struct WeightFlags {
+    std::string id;
+    double weight = 0;
+    PlanFlags plan;
+  };
+  auto weight_flags = std::make_shared<WeightFlags>();
+  CLI::App* weight = noun->add_subcommand(
+      "weight", "give a node another weight and move what balance needs (directory)");
+  weight->add_option("node", weight_flags->id, "the node's id")->required();
+  weight->add_option("weight", weight_flags->weight, "0.01 to 1000")->required();
+  weight_flags->plan.AddTo(*weight);
+  weight->callback([run, weight_flags] {
+    *run = [weight_flags](Session& s) {
+      v1::Change change;
+      change.mutable_set_weight()->set_node(weight_flags->id);
+      change.mutable_set_weight()->set_weight(weight_flags->weight);
+      return SubmitChange(s, weight_flags->plan, std::move(change));
     };
   });
 

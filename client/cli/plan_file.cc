@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/time/time.h"
+#include "client/cli/number_list.h"
 #include "core/base/ids.h"
 #include "core/base/status_macros.h"
 #include "google/protobuf/descriptor.h"
@@ -29,6 +30,7 @@ using google::protobuf::Reflection;
 constexpr size_t kMaxBytes = 1 << 20;
 constexpr int kMaxDepth = 32;
 constexpr char kBinaryTag[] = "tag:yaml.org,2002:binary";
+constexpr size_t kMaxBuckets = 1 << 20;
 
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -226,6 +228,7 @@ class Reader {
                            &Reflection::AddDouble);
       }
       case FieldDescriptor::CPPTYPE_UINT32: {
+        if (field->is_repeated()) return ReadBuckets(node, path, field, message);
         uint32_t value = 0;
         if (!absl::SimpleAtoi(text, &value)) {
           return Error(node, path,
@@ -250,6 +253,19 @@ class Reader {
     }
     return Put<std::string>(field, message, std::string(bytes.begin(), bytes.end()),
                             &Reflection::SetString, &Reflection::AddString);
+  }
+
+  // Lists of whole numbers are buckets, and may be given as spans.
+  absl::Status ReadBuckets(const YAML::Node& node, const std::string& path,
+                           const FieldDescriptor* field, Message* message) {
+    const absl::StatusOr<std::vector<uint32_t>> buckets = ParseBuckets(node.Scalar());
+    if (!buckets.ok()) return Error(node, path, std::string(buckets.status().message()));
+    const Reflection* reflection = message->GetReflection();
+    if (static_cast<size_t>(reflection->FieldSize(*message, field)) + buckets->size() > kMaxBuckets) {
+      return Error(node, path, fmt::format("has more than {} buckets", kMaxBuckets));
+    }
+    for (const uint32_t bucket : *buckets) reflection->AddUInt32(message, field, bucket);
+    return absl::OkStatus();
   }
 
   absl::Status ReadUInt64(const YAML::Node& node, const std::string& path,

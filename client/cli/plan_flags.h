@@ -10,8 +10,8 @@
 
 namespace warmring::cli {
 
-// The strategy and limits of a plan as flags of `node add` and `node remove`; in a plan file they
-// are fields. Unset flags leave the server's defaults.
+// The strategy and limits of a plan as flags of the verbs that submit one change; in a plan
+// file they are fields. Unset flags leave the server's defaults.
 struct PlanFlags {
   std::vector<std::string> steps;
   std::string hold;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "client/cli/plan_flags.h"
 #include "client/cli/session.h"
 
 namespace warmring::cli {
@@ -46,10 +47,16 @@ void AddKeyspacePicture(CLI::App* noun, Run* run);
 // `keyspace sim add|remove|weight`.
 void AddKeyspaceSim(CLI::App* noun, Run* run);
 
+// `keyspace pins`, `grow`, `move-buckets`, `unpin` and `rebalance`.
+void AddKeyspaceBuckets(CLI::App* noun, Run* run);
+
 // Follows a migration until it has ended or waits for a person. Shared by watch, apply and node.
 ExitCode FollowMigration(Session& session, const std::string& keyspace, const std::string& id);
 
 // Preview, question, submit, follow. Shared by apply and node.
 ExitCode SubmitPlan(Session& session, const v1::MigrationPlan& plan, bool dry_run, bool detach);
+
+// A plan with one change, from flags.
+ExitCode SubmitChange(Session& session, const PlanFlags& flags, v1::Change change);
 
 }  // namespace warmring::cli

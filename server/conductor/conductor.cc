@@ -290,6 +290,10 @@ absl::Status Conductor::CheckSubmission(const Submission& submission) const {
           "ALREADY_EXISTS");
     }
   }
+  return CheckIdle();
+}
+
+absl::Status Conductor::CheckIdle() const {
   if (active_) return InProgress(active_->machine.record().id);
   if (submitting_) return InProgress("(being submitted)");
   return absl::OkStatus();
@@ -365,6 +369,58 @@ void Conductor::Submit(Submission submission, std::function<void(absl::StatusOr<
         Feed(Started{});
         WARMRING_FP("p1.sent");
         done(Submitted{std::move(preview), snapshots_[committed]});
+      });
+}
+
+void Conductor::Grow(Growth growth, std::function<void(absl::StatusOr<Membership::Ptr>)> done) {
+  if (const absl::Status idle = CheckIdle(); !idle.ok()) return done(idle);
+  const Membership::Ptr head = context_.keyspace->head()->membership;
+  if (growth.base_version != Version() && growth.base_version != head->version()) {
+    return done(WithReason(
+        absl::AbortedError(fmt::format(
+            "base_version: the request is for version {} and the membership is at {}: look again",
+            growth.base_version.value, head->version().value)),
+        "VERSION_MISMATCH",
+        {{"base_version", std::to_string(growth.base_version.value)},
+         {"version", std::to_string(head->version().value)}}));
+  }
+  if (growth.directory_bits == 0) {
+    return done(WithReason(absl::InvalidArgumentError(fmt::format(
+                               "directory_bits: 0: use a number above {}, which it is, and up to {}",
+                               head->spec().directory_bits, KeyspaceSpec::kMaxDirectoryBits)),
+                           "BAD_FIELD"));
+  }
+  Update update;
+  update.directory_bits = growth.directory_bits;
+  VersionNote note;
+  note.author = std::move(growth.author);
+  note.reason = std::move(growth.reason);
+  note.change = fmt::format("grown from 2^{} to 2^{} buckets", head->spec().directory_bits,
+                            growth.directory_bits);
+  absl::StatusOr<HeadChange> prepared =
+      context_.keyspace->Prepare(update, /*reserve_epoch=*/false, note, context_.clock->Wall());
+  if (!prepared.ok()) return done(WithReason(prepared.status(), "BAD_FIELD"));
+  if (growth.validate_only) return done(prepared->next->membership);
+  HeadChange change = *std::move(prepared);
+  Committer::Request request;
+  request.before = change.before;
+  request.batch = context_.identity.Guard();
+  request.batch.Append(change.batch).Append(std::move(growth.extra));
+  request.failpoint = "g1";
+  WARMRING_FP("g1.before");
+  submitting_ = true;
+  context_.committer->Commit(
+      std::move(request), context_.strand,
+      [this, change = std::move(change), done = std::move(done)](const CommitResult& result) {
+        submitting_ = false;
+        if (!result.committed) return done(RequestConflict(result));
+        context_.keyspace->Install(change);
+        context_.publisher->Publish(change.next->membership, change.delta);
+        WARMRING_FP("g1.published");
+        spdlog::info("keyspace {} has 2^{} buckets from version {} on", context_.keyspace->id(),
+                     change.next->membership->spec().directory_bits,
+                     change.next->membership->version().value);
+        done(change.next->membership);
       });
 }
 

@@ -69,6 +69,20 @@ class Conductor final : public OwnerEvents {
   // has not ended; AlreadyExists; Aborted when something in `extra` did not hold.
   void Submit(Submission submission, std::function<void(absl::StatusOr<Submitted>)> done);
 
+  struct Growth {
+    uint32_t directory_bits = 0;
+    Version base_version;  // 0 = do not check
+    std::string author;
+    std::string reason;
+    bool validate_only = false;
+    Batch extra;  // what is committed with it: the request id, the audit row
+  };
+  // Divides every bucket of the directory: one version, in which no key changes owner or epoch.
+  // Answers the membership after it. Errors: InvalidArgument: a ring, bits that are no more than
+  // there are or over the limit, too many pins; Aborted VERSION_MISMATCH; Aborted
+  // MIGRATION_IN_PROGRESS as above; Aborted when something in `extra` did not hold.
+  void Grow(Growth growth, std::function<void(absl::StatusOr<Membership::Ptr>)> done);
+
   // Errors: NotFound; FailedPrecondition STAGE_NOT_ALLOWED naming stage and way out; Aborted as
   // above.
   void Command(const MigrationId& id, OperatorCommand command, Batch extra,
@@ -116,6 +130,7 @@ class Conductor final : public OwnerEvents {
   void CommitAlone(std::vector<PendingCommand> commands);
   void Remember();
   void Tell(const MigrationSnapshotPtr& snapshot);
+  absl::Status CheckIdle() const;
   absl::Status CheckSubmission(const Submission& submission) const;
   absl::Status CheckSize(const MigrationRecord& record) const;
   MigrationId ChooseId() const;
@@ -123,7 +138,7 @@ class Conductor final : public OwnerEvents {
 
   const Context context_;
   std::optional<Active> active_;
-  bool submitting_ = false;
+  bool submitting_ = false;  // a migration or a growth is being committed
   bool persisting_ = false;
   uint64_t timer_ = 0;  // generation of the newest timer
   std::vector<PendingCommand> pending_;

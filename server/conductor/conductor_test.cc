@@ -278,6 +278,74 @@ TEST_F(ConductorTest, ManyCommandsAtOnceFitTheStore) {
   EXPECT_EQ(rows.size(), 200u);
 }
 
+TEST_F(ConductorTest, ADirectoryGrowsWithoutAMove) {
+  const Membership::Ptr before = keyspace_->head()->membership;
+  Conductor::Growth growth;
+  growth.directory_bits = 13;
+  growth.base_version = Version(1);
+  growth.author = "dev";
+  growth.validate_only = true;
+  absl::StatusOr<Membership::Ptr> grown = absl::UnknownError("not answered");
+  const auto done = [&](const absl::StatusOr<Membership::Ptr>& result) { grown = result; };
+  conductor_->Grow(growth, done);
+  ASSERT_OK(grown);
+  EXPECT_EQ((*grown)->ranges().size(), 8192u);
+  EXPECT_EQ(keyspace_->head()->membership, before) << "validated only";
+
+  growth.validate_only = false;
+  growth.extra.RequireAbsent("req/dev/r1").Put("req/dev/r1", "{}");
+  conductor_->Grow(growth, done);
+  absl::StatusOr<Membership::Ptr> second;
+  conductor_->Grow(growth, [&](const auto& result) { second = result; });
+  EXPECT_THAT(second, StatusIs(absl::StatusCode::kAborted, "being submitted"));
+  EXPECT_THAT(Submit(Submission("d", "mig-1")), StatusIs(absl::StatusCode::kAborted));
+  ASSERT_OK(grown);
+  EXPECT_EQ(keyspace_->head()->membership, *grown);
+  EXPECT_EQ((*grown)->version(), Version(2));
+  EXPECT_TRUE(Diff(*before, **grown).empty());
+  EXPECT_EQ((*grown)->HighestEpoch(), before->HighestEpoch());
+  EXPECT_EQ(log_, std::vector<std::string>{"publish 2"});
+
+  conductor_->Grow(growth, done);
+  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kAborted, "base_version: the request is for "
+                                                          "version 1 and the membership is at 2"));
+  growth.base_version = Version();
+  conductor_->Grow(growth, done);
+  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kInvalidArgument,
+                              "directory_bits: 13: use a number above 13"));
+  growth.directory_bits = 14;
+  conductor_->Grow(growth, done);
+  strand_->RunUntilIdle();
+  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kAborted, "req/dev/r1")) << "used before";
+  StartConductor();
+  EXPECT_EQ(keyspace_->head()->membership->spec().directory_bits, 13u);
+  EXPECT_OK(Submit(Submission("d", "mig-1"))) << "and migrations go on as before";
+  growth.extra = Batch();
+  conductor_->Grow(growth, done);
+  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kAborted, "migration 'mig-1' has not ended"));
+}
+
+TEST_F(ConductorTest, APlanThatMovesNothingIsOneVersion) {
+  Conductor::Submission submission = Submission("d", "mig-1");
+  submission.plan.changes = {
+      MoveBuckets{{0}, keyspace_->head()->membership->nodes()
+                           [keyspace_->head()->membership->ranges()[0].owner].id, true}};
+  ASSERT_OK(Submit(submission));
+  EXPECT_EQ(Record().stage, Stage::kSucceeded);
+  EXPECT_EQ(log_, std::vector<std::string>{"publish 2"});
+  EXPECT_EQ(keyspace_->head()->membership->pins().size(), 1u);
+  ASSERT_OK_AND_ASSIGN(const auto versions, keyspace_->Versions(store_, Version(2), 1));
+  EXPECT_EQ(versions[0].record.change, "pin 1 (done at once)");
+  StartConductor();
+  EXPECT_EQ(Record().stage, Stage::kSucceeded);
+  submission.id = "mig-2";
+  submission.plan.changes = {Unpin{{0}}, SetWeight{"b", 2000}};
+  ASSERT_OK(Submit(submission));
+  ASSERT_OK_AND_ASSIGN(const auto next, keyspace_->Versions(store_, Version(3), 1));
+  EXPECT_EQ(next[0].record.change.find("b weight 1 -> 2 unpin 1 move 16."), 0u)
+      << next[0].record.change;
+}
+
 TEST_F(ConductorTest, AnotherServerOnTheStoreEndsThisOne) {
   ASSERT_OK(Submit(Submission("d", "mig-1")));
   ASSERT_OK(BeginTerm(store_, HistoryId()));

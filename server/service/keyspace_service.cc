@@ -54,6 +54,11 @@ const char* StateOf(const NodeId& node, bool connected, const Moving& moving, bo
   return leaving ? "UL" : "UN";
 }
 
+absl::Status CheckReason(const std::string& reason) {
+  if (reason.size() <= kMaxReasonBytes) return absl::OkStatus();
+  return BadField(fmt::format("reason: {} bytes are over {}", reason.size(), kMaxReasonBytes));
+}
+
 absl::Status CheckNodes(const v1::CreateKeyspaceRequest& request, std::vector<Node>* nodes) {
   std::set<NodeId> seen;
   for (int i = 0; i < request.nodes_size(); ++i) {
@@ -99,10 +104,7 @@ grpc::ServerUnaryReactor* KeyspaceService::CreateKeyspace(grpc::CallbackServerCo
   absl::Status checked = ValidateKeyspaceSpec(creation->spec);
   if (checked.ok()) checked = CheckNodes(*request, &creation->nodes);
   if (checked.ok()) checked = ValidatePlacementSize(creation->spec, creation->nodes);
-  if (checked.ok() && request->reason().size() > kMaxReasonBytes) {
-    checked = BadField(
-        fmt::format("reason: {} bytes are over {}", request->reason().size(), kMaxReasonBytes));
-  }
+  if (checked.ok()) checked = CheckReason(request->reason());
   if (!checked.ok()) return Refuse(context, checked);
   if (request->has_placement()) {
     absl::StatusOr<std::vector<OwnedRange>> ranges =
@@ -181,7 +183,11 @@ void KeyspaceService::OnCreated(const std::shared_ptr<Creation>& creation, const
 }
 
 v1::Keyspace KeyspaceService::Describe(const Keyspace& keyspace, const MigrationId& active) const {
-  const Membership::Ptr membership = keyspace.head()->membership;
+  return Describe(keyspace.head()->membership, active);
+}
+
+v1::Keyspace KeyspaceService::Describe(const Membership::Ptr& membership,
+                                       const MigrationId& active) const {
   v1::Keyspace proto;
   *proto.mutable_spec() = wire::ToProto(membership->spec());
   proto.set_history(membership->history().ToString());
@@ -191,7 +197,7 @@ v1::Keyspace KeyspaceService::Describe(const Keyspace& keyspace, const Migration
   const std::shared_ptr<const Balance> balance = balances_.Of(membership);
   proto.set_max_over_mean(balance->max_over_mean);
   proto.set_domain_violations(balance->domain_violations);
-  proto.set_watchers(env_.watchers(keyspace.id()));
+  proto.set_watchers(env_.watchers(membership->spec().id));
   return proto;
 }
 
@@ -347,6 +353,49 @@ grpc::ServerUnaryReactor* KeyspaceService::ListVersions(grpc::CallbackServerCont
     response->set_next_page_token(last > 1 ? NextToken(last - 1, UINT64_MAX) : "");
     reactor->Finish(grpc::Status::OK);
   });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* KeyspaceService::GrowDirectory(grpc::CallbackServerContext* context,
+                                                         const v1::GrowDirectoryRequest* request,
+                                                         v1::GrowDirectoryResponse* response) {
+  const std::string method = std::string(kMethodPrefix) + "GrowDirectory";
+  const absl::StatusOr<Caller> caller = env_.gate->Enter(*context, method, request->keyspace());
+  if (!caller.ok()) return Refuse(context, caller.status());
+  if (absl::Status bad = CheckReason(request->reason()); !bad.ok()) return Refuse(context, bad);
+  const absl::StatusOr<KeyspaceRuntime*> found = env_.runtimes->Find(request->keyspace());
+  if (!found.ok()) return Refuse(context, found.status());
+  KeyspaceRuntime* runtime = *found;
+  v1::GrowDirectoryRequest body = *request;
+  body.clear_request_id();
+  RequestLog::Request row =
+      RequestLog::Describe(*caller, method, request->keyspace(),
+                           request->validate_only() ? "" : request->request_id(), body);
+  row.mutation.reason = request->reason();
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Conductor::Growth growth;
+  growth.directory_bits = request->directory_bits();
+  growth.base_version = Version(request->base_version());
+  growth.author = caller->Name();
+  growth.reason = request->reason();
+  growth.validate_only = request->validate_only();
+  growth.extra = env_.requests->Rows(row, "");
+  env_.requests->LookUp(
+      row, &runtime->strand(),
+      [this, runtime, growth = std::move(growth), response,
+       reactor](const absl::StatusOr<RequestLog::Earlier>& earlier) {
+        if (!earlier.ok()) return reactor->Finish(wire::ToGrpcStatus(earlier.status()));
+        if (*earlier) {
+          *response->mutable_keyspace() =
+              Describe(runtime->keyspace(), runtime->conductor().ActiveId());
+          return reactor->Finish(grpc::Status::OK);
+        }
+        runtime->conductor().Grow(
+            growth, [this, response, reactor](const absl::StatusOr<Membership::Ptr>& grown) {
+              if (grown.ok()) *response->mutable_keyspace() = Describe(*grown, "");
+              reactor->Finish(wire::ToGrpcStatus(grown.status()));
+            });
+      });
   return reactor;
 }
 

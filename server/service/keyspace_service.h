@@ -47,6 +47,9 @@ class KeyspaceService final : public v1::KeyspaceService::CallbackService {
   grpc::ServerUnaryReactor* ListVersions(grpc::CallbackServerContext* context,
                                          const v1::ListVersionsRequest* request,
                                          v1::ListVersionsResponse* response) override;
+  grpc::ServerUnaryReactor* GrowDirectory(grpc::CallbackServerContext* context,
+                                          const v1::GrowDirectoryRequest* request,
+                                          v1::GrowDirectoryResponse* response) override;
   grpc::ServerUnaryReactor* Locate(grpc::CallbackServerContext* context,
                                    const v1::LocateRequest* request,
                                    v1::LocateResponse* response) override;
@@ -58,6 +61,7 @@ class KeyspaceService final : public v1::KeyspaceService::CallbackService {
                  const CommitResult& result);
   // `active` is the migration that has not ended.
   v1::Keyspace Describe(const Keyspace& keyspace, const MigrationId& active) const;
+  v1::Keyspace Describe(const Membership::Ptr& membership, const MigrationId& active) const;
   void DescribeAll(std::vector<KeyspaceRuntime*> runtimes, size_t next,
                    v1::ListKeyspacesResponse* response, grpc::ServerUnaryReactor* reactor) const;
 

@@ -78,6 +78,56 @@ std::string WaveLine(const v1::MigrationPlan& plan, const v1::Preview& preview) 
 
 }  // namespace
 
+namespace {
+
+// Weights, pins and what a load says of it.
+std::string DirectoryLines(const v1::Preview& preview) {
+  std::string out;
+  for (const auto& reweight : preview.reweights()) {
+    out += fmt::format("  Weight    {} {:g} → {:g}\n", reweight.node(), reweight.before(),
+                       reweight.after());
+  }
+  if (preview.pins_put_size() > 0 || preview.pins_removed_size() > 0) {
+    out += fmt::format("  Pins      {} put, {} taken back, when the migration has succeeded\n",
+                       preview.pins_put_size(), preview.pins_removed_size());
+  }
+  if (preview.has_load()) {
+    const auto& load = preview.load();
+    out += fmt::format(
+        "  Load      {} of it moves (the least would be {}), max/mean {:.3f} → {:.3f}\n",
+        FormatShare(load.moved_share()), FormatShare(load.ideal_share()),
+        load.max_over_mean_before(), load.max_over_mean_after());
+  }
+  return out;
+}
+
+std::string MovesLine(const v1::Preview& preview) {
+  // What other schemes would have moved says something only where nodes or weights change.
+  const bool compares = preview.nodes_added_size() > 0 || preview.nodes_removed_size() > 0 ||
+                        preview.reweights_size() > 0;
+  std::string out = fmt::format("\n  Moves     {} of hash space (ideal {}",
+                                FormatShare(preview.moved_share()),
+                                FormatShare(preview.ideal_share()));
+  if (compares) {
+    out += fmt::format("; hash-mod-N would move {}, a plain token ring {}",
+                       FormatShare(preview.modulo_share()),
+                       FormatShare(preview.plain_ring_share()));
+  }
+  return out + fmt::format("), {} ranges", preview.ranges_moved());
+}
+
+std::string RenderOverridePlan(const v1::MigrationPlan& plan, const v1::Preview& preview) {
+  std::string out = "\n" + RenderOverrideChanges(preview);
+  out += preview.waves() == 0 ? "  Nothing moves: one version has all of it\n"
+                              : WaveLine(plan, preview);
+  for (const std::string& warning : preview.warnings()) out += "  Warning   " + warning + "\n";
+  return out + fmt::format("\nPlan: {} override(s); the keys of no rule stay. Undo without loss while "
+                           "soaking.\n",
+                           preview.overrides_size());
+}
+
+}  // namespace
+
 std::string FormatShare(double share) { return fmt::format("{:.2f}%", share * 100); }
 
 std::string FormatBytes(uint64_t bytes) {
@@ -98,14 +148,19 @@ std::string RenderPreview(const v1::MigrationPlan& plan, const v1::Preview& prev
       "Keyspace {}  based on v{}  (preview, nothing has changed)\n\n"
       "  + add    ~ shrinks    - removed    = unchanged    > grows\n\n",
       preview.keyspace(), preview.base_version());
-  Table table({{""},
-               {"NODE"},
-               {"SHARE NOW", true},
-               {"AFTER", true},
-               {"DELTA", true},
-               {"IDEAL", true},
-               {"KEYS OUT", true},
-               {"BYTES OUT", true}});
+  std::vector<Table::Column> columns = {{""},
+                                        {"NODE"},
+                                        {"SHARE NOW", true},
+                                        {"AFTER", true},
+                                        {"DELTA", true},
+                                        {"IDEAL", true},
+                                        {"KEYS OUT", true},
+                                        {"BYTES OUT", true}};
+  if (preview.has_load()) {
+    columns.push_back({"LOAD NOW", true});
+    columns.push_back({"LOAD AFTER", true});
+  }
+  Table table(columns);
   int shrinks = 0;
   int unchanged = 0;
   for (const auto& s : preview.shares()) {
@@ -118,34 +173,38 @@ std::string RenderPreview(const v1::MigrationPlan& plan, const v1::Preview& prev
                                                     : ">";
     shrinks += *sign == '~';
     unchanged += *sign == '=';
-    table.AddRow({sign, s.node(), FormatShare(s.before()), FormatShare(s.after()),
-                  fmt::format("{:+.2f}", delta * 100), FormatShare(s.ideal_after()),
-                  s.keys_out() == 0 ? "" : FormatCount(s.keys_out()),
-                  s.bytes_out() == 0 ? "" : FormatBytes(s.bytes_out())});
+    std::vector<std::string> row = {sign,
+                                    s.node(),
+                                    FormatShare(s.before()),
+                                    FormatShare(s.after()),
+                                    fmt::format("{:+.2f}", delta * 100),
+                                    FormatShare(s.ideal_after()),
+                                    s.keys_out() == 0 ? "" : FormatCount(s.keys_out()),
+                                    s.bytes_out() == 0 ? "" : FormatBytes(s.bytes_out())};
+    if (preview.has_load()) {
+      row.push_back(FormatShare(s.load_before()));
+      row.push_back(FormatShare(s.load_after()));
+    }
+    table.AddRow(row);
   }
   out += table.ToString();
-  if (preview.overrides_size() > 0) {
-    out += "\n" + RenderOverrideChanges(preview) + WaveLine(plan, preview);
+  if (preview.overrides_size() > 0) return out + RenderOverridePlan(plan, preview);
+  if (preview.waves() == 0) {
+    out += "\n  Nothing moves: one version has all of it\n" + DirectoryLines(preview);
     for (const std::string& warning : preview.warnings()) out += "  Warning   " + warning + "\n";
-    return out + fmt::format(
-                     "\nPlan: {} override(s), keys of no rule stay. Undo without loss while soaking.\n",
-                     preview.overrides_size());
+    return out;
   }
   out +=
       "\n  what moves (each column = 1/72 of hash space, height = part of it that changes owner)\n";
   out += MovingMap(preview);
-  out += fmt::format(
-      "\n  Moves     {} of hash space (ideal {}; hash-mod-N would move {}, a plain token ring {}), "
-      "{} ranges",
-      FormatShare(preview.moved_share()), FormatShare(preview.ideal_share()),
-      FormatShare(preview.modulo_share()), FormatShare(preview.plain_ring_share()),
-      preview.ranges_moved());
+  out += MovesLine(preview);
   if (preview.keys_moved() != 0) {
     out += fmt::format(", about {} keys, {}", FormatCount(preview.keys_moved()),
                        FormatBytes(preview.bytes_moved()));
   }
   out += fmt::format("\n  Balance   max/mean {:.3f} → {:.3f}\n", preview.max_over_mean_before(),
                      preview.max_over_mean_after());
+  out += DirectoryLines(preview);
   out += WaveLine(plan, preview);
   for (const std::string& warning : preview.warnings()) out += "  Warning   " + warning + "\n";
   out += fmt::format(
