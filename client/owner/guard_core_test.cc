@@ -1,6 +1,7 @@
 #include "client/owner/guard_core.h"
 
 #include <atomic>
+#include <mutex>
 
 #include "client/base/membership_testing.h"
 #include "gtest/gtest.h"
@@ -343,6 +344,49 @@ TEST_F(GuardCoreTest, AWriteThatOutlivesAnOverrideIsNotAcknowledged) {
     EXPECT_THAT(write.StillHeld(), StatusIs(absl::StatusCode::kUnknown));
     EXPECT_OK(core_->Begin(key_, Word(1)).status()) << "new ones are";
   }
+}
+
+// When a rule ends, its keys are where they hash to again: what this node had of them is found by
+// where they are now, and not by the plane on which they were.
+TEST_F(GuardCoreTest, WhatAnEndedOverrideHadIsReleased) {
+  std::mutex mutex;
+  HashRangeSet released;
+  options_.on_release = [&](const HashRangeSet& ranges) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    released = released.Union(ranges);
+    return absl::OkStatus();
+  };
+  const Membership::Ptr plain = membership_;
+  membership_ = WithRule(*WithRule(*plain, 0), 6, 0);
+  AttachWithLease();
+  const std::string others = KeyOwnedBy(*plain, "b");
+  ASSERT_TRUE(others.starts_with("key")) << others;
+  EXPECT_EQ(core_->PointOf(others).plane, 1u);
+  core_->OnMembership(WithRule(*membership_, std::nullopt));
+  EXPECT_OK(WaitFor("the release of what hashes to b", kDefaultWait, [&] {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return released.Contains(core_->PointOf(others));
+  }));
+  const std::lock_guard<std::mutex> lock(mutex);
+  EXPECT_FALSE(released.Contains(core_->PointOf(key_))) << "its own";
+}
+
+// A task may come by the session before its map comes by the watch.
+TEST_F(GuardCoreTest, WarmingAnOverrideWaitsUntilItsKeysCanBeTold) {
+  std::atomic<int> warmed = 0;
+  options_.on_warm = [&](const HashRangeSet& ranges) {
+    EXPECT_EQ(ranges, HashRangeSet::Whole(1));
+    EXPECT_EQ(core_->PointOf(key_).plane, 1u) << "the application can find the keys";
+    ++warmed;
+    return absl::OkStatus();
+  };
+  AttachWithLease();
+  WarmTask warm;
+  warm.sources = {{"b", "127.0.0.1:9000", HashRangeSet::Whole(1)}};
+  core_->SetTasks({MakeTask(warm)});
+  core_->OnMembership(WithRule(*membership_, 0));
+  EXPECT_TRUE(std::get<WarmReport>(Next().body).caught_up);
+  EXPECT_EQ(warmed, 1);
 }
 
 }  // namespace

@@ -326,7 +326,7 @@ TEST(RouterTest, AnOverrideWinsOverTheHash) {
   const uint64_t before = allocations.load();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(router.Locate("tenant-12345").has_value());
   EXPECT_EQ(allocations.load(), before) << "the path of overrides allocates nothing either";
-  Router::Followers followers;
+  Followers followers;
   EXPECT_EQ(router.LocateReplicas("tenant-3", followers)->node, "b");
   EXPECT_EQ(followers.size(), 0u);
 }

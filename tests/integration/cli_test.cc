@@ -230,5 +230,42 @@ TEST_F(CliTest, APlannedMigrationIsFollowedAndAborted) {
   EXPECT_THAT(Run({"node", "list"}).out, ::testing::Not(HasSubstr("cache-03")));
 }
 
+TEST_F(CliTest, OverridesArePreviewedSubmittedAndListed) {
+  Create();
+  EXPECT_THAT(Run({"override", "list"}).out, HasSubstr("has no overrides at v1"));
+  const std::vector<std::string> set = {"override", "set", "--prefix", "tenant-7:", "--to",
+                                        "cache-02"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> args = set;
+    args.insert(args.end(), more.begin(), more.end());
+    return Run(args);
+  };
+  const auto dry = with({"--dry-run"});
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("Override  prefix 'tenant-7:': as hashed \xe2\x86\x92 cache-02"));
+  EXPECT_THAT(dry.out, HasSubstr("cache-01"));
+  EXPECT_EQ(Run({"override", "set", "--to", "cache-02"}).exit_code, 2) << "which keys?";
+  EXPECT_EQ(Run({"override", "set", "--key", "a", "--prefix", "b", "--to", "cache-02"}).exit_code, 2);
+  const auto hex = Run({"override", "set", "--key-hex", "0g", "--to", "cache-02", "--dry-run"});
+  EXPECT_EQ(hex.exit_code, 2);
+  EXPECT_THAT(hex.err, HasSubstr("--key-hex: '0g'"));
+  const auto unknown = Run({"override", "set", "--key", "a", "--to", "cache-09", "--yes"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("changes[0].set_override.nodes[0]: 'cache-09'"));
+  const auto absent = Run({"override", "remove", "--key-hex", "00ff", "--yes"});
+  EXPECT_EQ(absent.exit_code, 1);
+  EXPECT_THAT(absent.err, HasSubstr("has no override for key '\\x00\\xff'"));
+  EXPECT_THAT(Run({"migration", "list", "-o", "json"}).out, HasSubstr("\"migrations\": []"));
+
+  // No agents run here: it waits for them, with its rule in the membership as hashed.
+  const auto submitted = with({"--yes", "--detach", "-o", "json"});
+  EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
+  const std::string id = nlohmann::json::parse(submitted.out)["id"];
+  const auto listed = nlohmann::json::parse(Run({"migration", "list", "-o", "json"}).out);
+  EXPECT_EQ(listed["migrations"][0]["plan"]["changes"][0]["set_override"]["nodes"][0], "cache-02");
+  EXPECT_EQ(Run({"migration", "abort", id, "--yes"}).exit_code, 0);
+  EXPECT_THAT(Run({"override", "list"}).out, HasSubstr("has no overrides"));
+}
+
 }  // namespace
 }  // namespace warmring
