@@ -124,7 +124,7 @@ changes:
 
 TEST(PlanFile, RefusesBadChangesOfADirectory) {
   EXPECT_EQ(Refusal("changes: [{moveBuckets: {buckets: [1, 9-5], to: a}}]"),
-            "plan.yaml:1:37: changes[0].moveBuckets.buckets[1] '9-5' is neither a bucket (7) nor a "
+            "plan.yaml:1:39: changes[0].moveBuckets.buckets[1] '9-5' is neither a bucket (7) nor a "
             "span of buckets (5-9)");
   EXPECT_THAT(Refusal("changes: [{moveBuckets: {buckets: 5, to: a}}]"),
               HasSubstr("buckets must be a list"));
