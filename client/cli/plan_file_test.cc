@@ -4,6 +4,7 @@
 #include "client/cli/plan_file.h"
 
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -96,6 +97,45 @@ TEST(PlanFile, RefusesWrongShapes) {
   EXPECT_THAT(Refusal("kind: Deployment\nname: a"), HasSubstr("kind must be 'MigrationPlan'"));
   EXPECT_THAT(Refusal("a: [1"), HasSubstr("plan.yaml:"));
   EXPECT_THAT(Refusal(std::string((1 << 20) + 1, '#')), HasSubstr("at most 1048576 bytes"));
+}
+
+TEST(PlanFile, ReadsChangesOfADirectory) {
+  v1::MigrationPlan plan;
+  const absl::Status status = ParseYaml("plan.yaml", R"(
+keyspace: sessions
+changes:
+  - setWeight: {node: cache-02, weight: 2.5}
+  - moveBuckets: {buckets: [1, 2, 5-9], to: cache-03, pin: true}
+  - unpin: {buckets: ["12"]}
+  - rebalance: {by: load, bucketLoad: [0, 10, 1099511627776], tolerancePpm: 5000}
+)",
+                                        &plan);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(plan.changes(0).set_weight().weight(), 2.5);
+  const auto& buckets = plan.changes(1).move_buckets().buckets();
+  EXPECT_EQ(std::vector<uint32_t>(buckets.begin(), buckets.end()),
+            (std::vector<uint32_t>{1, 2, 5, 6, 7, 8, 9}));
+  EXPECT_TRUE(plan.changes(1).move_buckets().pin());
+  EXPECT_EQ(plan.changes(2).unpin().buckets(0), 12u);
+  EXPECT_EQ(plan.changes(3).rebalance().by(), v1::REBALANCE_BY_LOAD);
+  EXPECT_EQ(plan.changes(3).rebalance().bucket_load(2), uint64_t{1} << 40);
+  EXPECT_EQ(plan.changes(3).rebalance().tolerance_ppm(), 5000u);
+}
+
+TEST(PlanFile, RefusesBadChangesOfADirectory) {
+  EXPECT_EQ(Refusal("changes: [{moveBuckets: {buckets: [1, 9-5], to: a}}]"),
+            "plan.yaml:1:39: changes[0].moveBuckets.buckets[1] '9-5' is neither a bucket (7) nor a "
+            "span of buckets (5-9)");
+  EXPECT_THAT(Refusal("changes: [{moveBuckets: {buckets: 5, to: a}}]"),
+              HasSubstr("buckets must be a list"));
+  EXPECT_THAT(Refusal("changes: [{unpin: {buckets: [0-1048575, 0-1048575]}}]"),
+              HasSubstr("has more than 1048576 buckets"));
+  EXPECT_THAT(Refusal("changes: [{rebalance: {by: laod}}]"), HasSubstr("did you mean 'load'"));
+  EXPECT_THAT(Refusal("changes: [{rebalance: {bucketLoad: [1, -2]}}]"),
+              HasSubstr("changes[0].rebalance.bucketLoad[1] '-2'"));
+  EXPECT_THAT(Refusal("changes: [{setWeight: {node: a, weight: heavy}}]"),
+              HasSubstr("'heavy' is not a number"));
+  EXPECT_THAT(Refusal("changes: [{setWieght: {node: a}}]"), HasSubstr("did you mean 'setWeight'"));
 }
 
 TEST(PlanFlags, UseTheSameReader) {

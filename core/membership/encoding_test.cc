@@ -43,6 +43,12 @@ MembershipData Directory() {
   return data;
 }
 
+MembershipData Pinned() {
+  MembershipData data = SampleDirectory(10, {"a", "b", "c"});
+  data.pins = {{0, "a"}, {1, "c"}, {1023, "b"}};
+  return data;
+}
+
 Membership::Ptr Create(MembershipData data) {
   absl::StatusOr<Membership::Ptr> membership = Membership::Create(std::move(data));
   EXPECT_OK(membership);
@@ -66,6 +72,72 @@ Delta SampleDelta() {
   update.merge_at = {5};
   update.remove_nodes = {"gone"};
   return delta;
+}
+
+Delta PinDelta() {
+  Delta delta = SampleDelta();
+  delta.update.directory_bits = 12;
+  delta.update.remove_pins = {7, 1048575};
+  delta.update.put_pins = {{3, "b"}, {9, "z"}};
+  return delta;
+}
+
+TEST(EncodingTest, PinsAndGrowthRoundTrip) {
+  const MembershipData data = Pinned();
+  const std::string bytes = EncodeMembership(data);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr decoded, DecodeMembership(bytes));
+  EXPECT_EQ(decoded->data(), data);
+  EXPECT_EQ(EncodeMembership(decoded->data()), bytes);
+  ASSERT_OK_AND_ASSIGN(const Delta delta, DecodeDelta(EncodeDelta(PinDelta())));
+  EXPECT_EQ(delta, PinDelta());
+  Delta growth;
+  growth.update.directory_bits = 20;
+  ASSERT_OK_AND_ASSIGN(const Delta grown, DecodeDelta(EncodeDelta(growth)));
+  EXPECT_EQ(grown, growth);
+}
+
+TEST(HostileBytesTest, PinsAndGrowth) {
+  const std::string pinned = EncodeMembership(Pinned());
+  const std::string delta = EncodeDelta(PinDelta());
+  for (size_t size = 0; size < pinned.size(); ++size) {
+    ASSERT_THAT(DecodeMembership(std::string_view(pinned).substr(0, size)),
+                StatusIs(StatusCode::kInvalidArgument, "byte"))
+        << size;
+  }
+  for (size_t size = 0; size < delta.size(); ++size) {
+    ASSERT_THAT(DecodeDelta(std::string_view(delta).substr(0, size)),
+                StatusIs(StatusCode::kInvalidArgument, "byte"))
+        << size;
+  }
+  const auto is_exact_or_refused = [](const auto& decoded, const auto& encode,
+                                      const std::string& bytes) {
+    if (decoded.ok()) {
+      ASSERT_EQ(encode(*decoded), bytes);
+    } else {
+      ASSERT_TRUE(absl::IsInvalidArgument(decoded.status()) ||
+                  absl::IsUnimplemented(decoded.status()))
+          << decoded.status();
+    }
+  };
+  for (int value = 1; value < 256; value = value < 16 ? value + 1 : value * 2 - 5) {
+    // Of the membership only the end, where the pins are.
+    for (size_t i = pinned.size() - 40; i < pinned.size(); ++i) {
+      std::string flipped = pinned;
+      flipped[i] = static_cast<char>(flipped[i] ^ value);
+      ASSERT_NO_FATAL_FAILURE(is_exact_or_refused(
+          DecodeMembership(flipped),
+          [](const Membership::Ptr& membership) { return EncodeMembership(membership->data()); },
+          flipped))
+          << i << " ^ " << value;
+    }
+    for (size_t i = 0; i < delta.size(); ++i) {
+      std::string flipped = delta;
+      flipped[i] = static_cast<char>(flipped[i] ^ value);
+      ASSERT_NO_FATAL_FAILURE(is_exact_or_refused(
+          DecodeDelta(flipped), [](const Delta& decoded) { return EncodeDelta(decoded); }, flipped))
+          << i << " ^ " << value;
+    }
+  }
 }
 
 TEST(EncodingTest, MembershipsRoundTrip) {

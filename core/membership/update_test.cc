@@ -442,6 +442,151 @@ TEST(ApplyDeltaTest, AChainOfDeltasAgreesWithAModelOfPoints) {
 }
 
 // With a cost that grows faster than the number of ranges this would run into the time limit.
+TEST(GrowTest, EveryPointKeepsOwnerEpochAndPin) {
+  MembershipData data = SampleDirectory(10, {"a", "b", "c"});
+  for (size_t i = 0; i < 1024; i += 7) data.ranges[i].epoch = Epoch(2 + i % 5);
+  data.pins = {{0, "a"}, {5, "c"}, {1023, "b"}};
+  const Membership::Ptr base = Create(data);
+  for (const uint32_t bits : {11u, 13u, 20u}) {
+    Update update;
+    update.directory_bits = bits;
+    const Membership::Ptr grown = Next(*base, update);
+    ASSERT_EQ(grown->ranges().size(), size_t{1} << bits);
+    EXPECT_EQ(grown->spec().directory_bits, bits);
+    EXPECT_THAT(Diff(*base, *grown), IsEmpty());
+    const uint32_t more = bits - 10;
+    for (size_t i = 0; i < grown->ranges().size(); ++i) {
+      const OwnedRange& parent = base->ranges()[i >> more];
+      ASSERT_EQ(grown->ranges()[i], (OwnedRange{BucketEnd(bits, i), parent.owner, parent.epoch}));
+    }
+    ASSERT_EQ(grown->pins().size(), size_t{3} << more);
+    for (const Pin& pin : grown->pins()) {
+      const auto parent =
+          std::find_if(data.pins.begin(), data.pins.end(),
+                       [&](const Pin& old) { return old.bucket == pin.bucket >> more; });
+      ASSERT_NE(parent, data.pins.end()) << pin.bucket;
+      ASSERT_EQ(pin.node, parent->node);
+    }
+  }
+}
+
+TEST(GrowTest, FollowersAndOverridesStay) {
+  MembershipData data = SampleDirectory(10, {"a", "b", "c"});
+  data.spec.replication = 2;
+  for (size_t i = 0; i < 1024; ++i) data.followers.push_back(static_cast<NodeIndex>((i + 1) % 3));
+  const Membership::Ptr base = Create(data);
+  Update update;
+  update.directory_bits = 12;
+  const Membership::Ptr grown = Next(*base, update);
+  for (size_t i = 0; i < grown->ranges().size(); ++i) {
+    ASSERT_EQ(grown->FollowersAt(i)[0], base->FollowersAt(i / 4)[0]) << i;
+  }
+}
+
+// In one update the directory is grown first: what follows names the new buckets.
+TEST(GrowTest, TheRestOfAnUpdateIsAboutTheNewBuckets) {
+  MembershipData data = SampleDirectory(10, {"a", "b"});
+  data.pins = {{3, "b"}};
+  Update update;
+  update.directory_bits = 11;
+  update.assignments = {{HashRangeSet({{BucketEnd(11, 0), BucketEnd(11, 1)}}), "b", Epoch(9)}};
+  update.remove_pins = {6};
+  update.put_pins = {{2047, "a"}, {7, "a"}};
+  const Membership::Ptr next = Next(*Create(data), update);
+  EXPECT_EQ(next->ranges()[1].owner, 1u);
+  EXPECT_EQ(next->ranges()[0].owner, 0u);
+  EXPECT_THAT(next->pins(), ElementsAre(Pin{7, "a"}, Pin{2047, "a"}));
+}
+
+TEST(GrowTest, RefusesWhatDoesNotGrow) {
+  const auto refusal = [](const Membership::Ptr& base, uint32_t bits) {
+    Update update;
+    update.directory_bits = bits;
+    return Apply(*base, update).status();
+  };
+  EXPECT_THAT(refusal(Base(), 14), StatusIs(StatusCode::kInvalidArgument, "a ring has no buckets"));
+  const Membership::Ptr base = Create(SampleDirectory(12, {"a"}));
+  for (const uint32_t bits : {1u, 11u, 12u, 21u, UINT32_MAX}) {
+    EXPECT_THAT(refusal(base, bits),
+                StatusIs(StatusCode::kInvalidArgument,
+                         "directory_bits: " + std::to_string(bits) + ": use a number above 12"))
+        << bits;
+  }
+  MembershipData pinned = SampleDirectory(12, {"a"});
+  for (uint32_t i = 0; i < 4096; ++i) pinned.pins.push_back({i, "a"});
+  const Membership::Ptr full = Create(pinned);
+  EXPECT_OK(refusal(full, 16)) << "65,536 pins, all that there may be";
+  EXPECT_THAT(refusal(full, 17), StatusIs(StatusCode::kInvalidArgument, "pins: 131072"));
+}
+
+TEST(GrowTest, ADeltaOfItIsSmallAndLeadsToTheSameMembership) {
+  const Membership::Ptr base = Create(SampleDirectory(10, {"a", "b", "c"}));
+  Delta delta{base->history(), base->version(), base->version().Next(), {}, 0};
+  delta.update.directory_bits = 20;
+  const Membership::Ptr grown = Next(*base, delta.update);
+  delta.digest = grown->digest();
+  const std::string bytes = EncodeDelta(delta);
+  EXPECT_LT(bytes.size(), 128u) << "whoever follows grows by itself";
+  ASSERT_OK_AND_ASSIGN(const Delta decoded, DecodeDelta(bytes));
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr followed, ApplyDelta(*base, decoded));
+  EXPECT_EQ(followed->data(), grown->data());
+}
+
+TEST(PinTest, ArePutReplacedAndRemoved) {
+  Update update;
+  update.put_pins = {{900, "c"}, {3, "a"}};
+  const Membership::Ptr pinned = Next(*Create(SampleDirectory(10, {"a", "b", "c"})), update);
+  EXPECT_THAT(pinned->pins(), ElementsAre(Pin{3, "a"}, Pin{900, "c"}));
+  update.put_pins = {{3, "b"}, {4, "b"}};
+  update.remove_pins = {900};
+  const Membership::Ptr next = Next(*pinned, update);
+  EXPECT_THAT(next->pins(), ElementsAre(Pin{3, "b"}, Pin{4, "b"}));
+  EXPECT_NE(next->digest(), pinned->digest());
+  EXPECT_THAT(Diff(*pinned, *next), IsEmpty()) << "a pin moves nothing";
+}
+
+TEST(PinTest, RefusesWhatDoesNotFit) {
+  MembershipData data = SampleDirectory(10, {"a", "b", "c"});
+  data.pins = {{5, "c"}};
+  const Membership::Ptr base = Create(data);
+  const auto refusal = [&](const Update& update) { return Apply(*base, update).status(); };
+  Update update;
+  update.put_pins = {{1024, "a"}};
+  EXPECT_THAT(refusal(update), StatusIs(StatusCode::kInvalidArgument,
+                                        "pins[1].bucket: 1024 is not one of 1024 buckets"));
+  update.put_pins = {{1, "d"}};
+  EXPECT_THAT(refusal(update),
+              StatusIs(StatusCode::kInvalidArgument, "pins[0].node: 'd' is not a node"));
+  update.put_pins = {{1, "a"}, {1, "b"}};
+  EXPECT_THAT(refusal(update),
+              StatusIs(StatusCode::kInvalidArgument, "put_pins: bucket 1 is listed twice"));
+  update = {};
+  update.remove_pins = {6};
+  EXPECT_THAT(refusal(update),
+              StatusIs(StatusCode::kInvalidArgument, "remove_pins: bucket 6 is not pinned"));
+  update.remove_pins = {5, 5};
+  EXPECT_THAT(refusal(update), StatusIs(StatusCode::kInvalidArgument, "bucket 5 is not pinned"));
+
+  // A node goes with its pins, or not at all.
+  std::vector<HashRange> of_c;
+  for (uint32_t i = 2; i < 1024; i += 3) of_c.push_back({BucketEnd(10, i - 1), BucketEnd(10, i)});
+  update = {};
+  update.assignments = {{HashRangeSet(of_c), "a", Epoch(2)}};
+  update.remove_nodes = {"c"};
+  EXPECT_THAT(refusal(update),
+              StatusIs(StatusCode::kInvalidArgument, "bucket 5 is pinned to 'c'"));
+  update.remove_pins = {5};
+  EXPECT_OK(refusal(update));
+  update.remove_pins.clear();
+  update.put_pins = {{5, "a"}};
+  EXPECT_OK(refusal(update));
+
+  Update on_ring;
+  on_ring.put_pins = {{0, "a"}};
+  EXPECT_THAT(Apply(*Base(), on_ring),
+              StatusIs(StatusCode::kInvalidArgument, "a ring has no buckets to pin"));
+}
+
 TEST(ApplyTest, AMillionRangesOfAThousandNodes) {
   constexpr size_t kNodes = 1000;
   const std::vector<std::string> names = SampleNames(kNodes + 1);

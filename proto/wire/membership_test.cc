@@ -77,6 +77,40 @@ TEST(WireMembershipTest, RoundTrip) {
   }
 }
 
+TEST(WireMembershipTest, PinsAndGrowthCrossTheWire) {
+  MembershipData data = DirectoryData();
+  data.pins = {{0, "a"}, {1023, "b"}};
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr membership, Membership::Create(data));
+  const v1::Membership good = ToProto(*membership);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr back, MembershipFromProto(good));
+  EXPECT_EQ(back->data(), data);
+
+  v1::Membership bad = good;
+  bad.mutable_pins(1)->set_bucket(1024);
+  EXPECT_THAT(MembershipFromProto(bad), StatusIs(kInvalid, "pins[1].bucket: 1024"));
+  bad = good;
+  bad.mutable_pins(0)->set_node("nobody");
+  EXPECT_THAT(MembershipFromProto(bad), StatusIs(kInvalid, "pins[0].node"));
+  bad = good;
+  bad.mutable_pins(1)->set_bucket(0);
+  EXPECT_THAT(MembershipFromProto(bad), StatusIs(kInvalid, "pins[1].bucket"));
+  bad = good;
+  bad.mutable_pins(0)->set_node(std::string("\xff\0", 2));
+  EXPECT_FALSE(MembershipFromProto(bad).ok());
+
+  Delta delta;
+  delta.from = Version(7);
+  delta.to = Version(8);
+  delta.update.directory_bits = 13;
+  delta.update.put_pins = {{5, "a"}};
+  delta.update.remove_pins = {9, 3};
+  ASSERT_OK_AND_ASSIGN(const Delta delta_back, DeltaFromProto(ToProto(delta)));
+  EXPECT_EQ(delta_back, delta);
+  v1::Delta bad_delta = ToProto(delta);
+  bad_delta.mutable_put_pins(0)->set_node("No Name");
+  EXPECT_THAT(DeltaFromProto(bad_delta), StatusIs(kInvalid, "put_pins[0].node"));
+}
+
 TEST(WireMembershipTest, EveryHashFunctionCrossesTheWire) {
   using F = HashSpec::Function;
   for (const F function : {F::kXxh3, F::kXxh64, F::kMurmur3, F::kKetama, F::kCrc16}) {

@@ -153,6 +153,23 @@ absl::StatusOr<v1::Migration> Cluster::SubmitRemove(const MigrationId& id, const
   return Submit(id, std::move(plan), terms);
 }
 
+absl::StatusOr<v1::Migration> Cluster::SubmitChange(const MigrationId& id,
+                                                    const v1::Change& change,
+                                                    const MigrationTerms& terms) {
+  v1::MigrationPlan plan;
+  *plan.add_changes() = change;
+  return Submit(id, std::move(plan), terms);
+}
+
+absl::Status Cluster::Grow(uint32_t directory_bits) {
+  v1::GrowDirectoryRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_directory_bits(directory_bits);
+  request.set_request_id("grow-" + std::to_string(directory_bits));
+  return Call("GrowDirectory", *keyspaces_, &v1::KeyspaceService::Stub::GrowDirectory, request)
+      .status();
+}
+
 absl::StatusOr<v1::Migration> Cluster::Submit(const MigrationId& id, v1::MigrationPlan plan,
                                               const MigrationTerms& terms) {
   v1::SubmitMigrationRequest request;

@@ -85,6 +85,12 @@ class Cluster {
   [[nodiscard]] absl::StatusOr<v1::Migration> SubmitRemove(const MigrationId& id,
                                                            const NodeId& node,
                                                            const MigrationTerms& terms);
+  // Any one change.
+  [[nodiscard]] absl::StatusOr<v1::Migration> SubmitChange(const MigrationId& id,
+                                                           const v1::Change& change,
+                                                           const MigrationTerms& terms);
+  // Divides every bucket of the directory.
+  [[nodiscard]] absl::Status Grow(uint32_t directory_bits);
   [[nodiscard]] absl::StatusOr<v1::Migration> Get(const MigrationId& id);
   // OK also if the migration has ended or is being aborted (undone) already.
   [[nodiscard]] absl::Status Abort(const MigrationId& id);

@@ -212,6 +212,74 @@ TEST_F(CliTest, PlanFilesAreCheckedBeforeAnythingHappens) {
   EXPECT_THAT(Run({"keyspace", "history"}).out, ::testing::Not(HasSubstr("v2")));
 }
 
+TEST_F(CliTest, BucketsPinsWeightsAndGrowth) {
+  Create();
+  EXPECT_THAT(Run({"keyspace", "pins"}).out, HasSubstr("no bucket of sessions is pinned at v1"));
+  const auto grown = Run({"keyspace", "grow", "--bits", "15", "--reason", "finer"});
+  EXPECT_EQ(grown.exit_code, 0) << grown.err;
+  EXPECT_THAT(grown.out, HasSubstr("keyspace sessions has 2^15 buckets at v2"));
+  EXPECT_EQ(Run({"keyspace", "grow", "--bits", "15"}).exit_code, 1);
+  EXPECT_EQ(Run({"keyspace", "grow"}).exit_code, 2);
+  EXPECT_THAT(Run({"keyspace", "history"}).out, HasSubstr("grown from 2^14 to 2^15 buckets"));
+
+  const auto weight = Run({"node", "weight", "cache-01", "2", "--dry-run"});
+  EXPECT_EQ(weight.exit_code, 0) << weight.err;
+  EXPECT_THAT(weight.out, HasSubstr("Weight    cache-01 1 → 2"));
+  EXPECT_THAT(weight.out, HasSubstr("50.00%"));
+  const auto moved = Run({"keyspace", "move-buckets", "--buckets", "1,2,5-9", "--to", "cache-02",
+                          "--pin", "--dry-run", "-o", "json"});
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+  EXPECT_EQ(nlohmann::json::parse(moved.out)["pins_put"].size(), 7u);
+  const auto bad = Run({"keyspace", "move-buckets", "--buckets", "9-5", "--to", "cache-02"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("--buckets: '9-5' is neither a bucket (7) nor a span"));
+  const auto unpinned = Run({"keyspace", "unpin", "--buckets", "7", "--yes"});
+  EXPECT_EQ(unpinned.exit_code, 1);
+  EXPECT_THAT(unpinned.err, HasSubstr("changes[0].unpin.buckets[0]: bucket 7 is not pinned"));
+
+  // What moves nothing ends at once, without any agent.
+  const auto owner = nlohmann::json::parse(
+      Run({"keyspace", "move-buckets", "--buckets", "0-63", "--to", "cache-02", "--dry-run", "-o",
+           "json"})
+          .out);
+  ASSERT_TRUE(owner.contains("moves")) << owner;
+  const auto pinned = Run({"keyspace", "pins", "-o", "json"});
+  EXPECT_EQ(nlohmann::json::parse(pinned.out)["pins"].size(), 0u);
+}
+
+TEST_F(CliTest, ALoadIsReadFromAFile) {
+  Create();
+  const std::string path = dir_->File("load");
+  const auto write = [&](size_t buckets, const std::string& last) {
+    std::ofstream file(path);
+    for (size_t i = 0; i + 1 < buckets; ++i) file << (i < 800 ? 50 : 1) << "\n";
+    file << last << "\n";
+  };
+  write(16384, "1");
+  const auto rebalance = Run({"keyspace", "rebalance", "--load", path, "--dry-run"});
+  EXPECT_EQ(rebalance.exit_code, 0) << rebalance.err;
+  EXPECT_THAT(rebalance.out, HasSubstr("LOAD AFTER"));
+  EXPECT_THAT(rebalance.out, HasSubstr("  Load      "));
+  const std::string plan =
+      PlanFile("keyspace: sessions\nchanges:\n  - rebalance: {by: load, tolerancePpm: 2000}\n");
+  EXPECT_EQ(Run({"plan", "-f", plan, "--load", path}).exit_code, 0);
+  const auto without = Run({"plan", "-f", plan});
+  EXPECT_EQ(without.exit_code, 1);
+  EXPECT_THAT(without.err, HasSubstr("changes[0].rebalance.bucket_load: it is empty"));
+  write(16383, "1");
+  const auto small = Run({"keyspace", "rebalance", "--load", path, "--dry-run"});
+  EXPECT_EQ(small.exit_code, 1);
+  EXPECT_THAT(small.err, HasSubstr("it has 16383 numbers: give one for each of the 16384 buckets"));
+  write(16384, "many");
+  const auto word = Run({"keyspace", "rebalance", "--load", path, "--dry-run"});
+  EXPECT_EQ(word.exit_code, 2);
+  EXPECT_THAT(word.err, HasSubstr(":16384: 'many' is not a whole number"));
+  const auto even = Run({"keyspace", "rebalance", "--dry-run"});
+  EXPECT_EQ(even.exit_code, 1);
+  EXPECT_THAT(even.err, HasSubstr("nothing would move"));
+  EXPECT_EQ(Run({"keyspace", "rebalance", "--tolerance-ppm", "5", "--dry-run"}).exit_code, 2);
+}
+
 TEST_F(CliTest, APlannedMigrationIsFollowedAndAborted) {
   Create();
   const auto started = Run({"node", "add", "cache-03", "--address", "127.0.0.1:7003", "--yes",

@@ -471,6 +471,159 @@ TEST_F(ServerIntegrationTest, AWatcherFollowsAndResumesOverARestart) {
   EXPECT_EQ(membership->data(), early->data());
 }
 
+TEST_F(ServerIntegrationTest, ADirectoryGrowsUnderItsWatchers) {
+  StartServer();
+  CreateKeyspace(3);
+  OwnAll(3);
+  Watcher watcher(*api_, "", Version(0));
+  ASSERT_OK(watcher.Follow(Version(1)));
+  const Membership::Ptr before = watcher.membership();
+  const uint32_t bits = before->spec().directory_bits;
+  v1::GrowDirectoryRequest request;
+  request.set_keyspace("sessions");
+  const auto grow = [&](uint32_t to) {
+    request.set_directory_bits(to);
+    return api_->Call(&Keyspaces::GrowDirectory, request, api_->keyspaces());
+  };
+  EXPECT_THAT(grow(0), Refuses(kInvalid, "BAD_FIELD", "directory_bits: 0"));
+  EXPECT_THAT(grow(bits), Refuses(kInvalid, "BAD_FIELD", "use a number above"));
+  EXPECT_THAT(grow(21), Refuses(kInvalid, "BAD_FIELD", "directory_bits: 21"));
+  request.set_base_version(9);
+  EXPECT_THAT(grow(bits + 2), Refuses(kAborted, "VERSION_MISMATCH", "base_version"));
+  request.set_base_version(1);
+  request.set_reason(std::string(1025, 'r'));
+  EXPECT_THAT(grow(bits + 2), Refuses(kInvalid, "BAD_FIELD", "reason"));
+  request.set_reason("finer moves");
+  request.set_validate_only(true);
+  ASSERT_OK_AND_ASSIGN(const auto preview, grow(bits + 2));
+  EXPECT_EQ(preview.keyspace().version(), 2u);
+  ASSERT_OK_AND_ASSIGN(const v1::Keyspace unchanged, api_->Get("sessions"));
+  EXPECT_EQ(unchanged.version(), 1u);
+
+  request.set_validate_only(false);
+  request.set_request_id("grow-1");
+  ASSERT_OK_AND_ASSIGN(const auto grown, grow(bits + 2));
+  EXPECT_EQ(grown.keyspace().spec().directory_bits(), bits + 2);
+  ASSERT_OK(watcher.Follow(Version(2)));
+  const Membership::Ptr after = watcher.membership();
+  EXPECT_EQ(after->ranges().size(), before->ranges().size() * 4);
+  EXPECT_TRUE(Diff(*before, *after).empty());
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = "key:" + std::to_string(i);
+    EXPECT_EQ(RouteKey(*after, key), RouteKey(*before, key));
+  }
+  // The same request again, also after a restart, changes nothing more.
+  ASSERT_OK_AND_ASSIGN(const auto again, grow(bits + 2));
+  EXPECT_EQ(again.keyspace().version(), 2u);
+  ASSERT_OK(server_->Restart());
+  ASSERT_OK_AND_ASSIGN(const auto restarted, grow(bits + 2));
+  EXPECT_EQ(restarted.keyspace().version(), 2u);
+  EXPECT_THAT(grow(bits + 3), Refuses(kInvalid, "REQUEST_ID_REUSED", "grow-1"));
+  v1::ListVersionsRequest history;
+  history.set_keyspace("sessions");
+  ASSERT_OK_AND_ASSIGN(const auto versions,
+                       api_->Call(&Keyspaces::ListVersions, history, api_->keyspaces()));
+  EXPECT_EQ(versions.versions(0).change(), "grown from 2^14 to 2^16 buckets");
+  EXPECT_EQ(versions.versions(0).author(), "tester (dev)");
+  EXPECT_EQ(versions.versions(0).reason(), "finer moves");
+  EXPECT_EQ(versions.versions(0).moved_share(), 0);
+
+  // Migrations go on on the finer buckets; meanwhile it does not grow.
+  ASSERT_OK_AND_ASSIGN(const auto submitted,
+                       api_->Submit(AddNodeRequest("cache-4", absl::Minutes(10))));
+  request.clear_request_id();
+  request.clear_base_version();
+  EXPECT_THAT(grow(bits + 3),
+              Refuses(kAborted, "MIGRATION_IN_PROGRESS", submitted.migration().id()));
+  request.set_keyspace("nothere");
+  EXPECT_THAT(grow(bits + 3), Refuses(kNotFound, "NOT_FOUND", "nothere"));
+}
+
+TEST_F(ServerIntegrationTest, ARingDoesNotGrow) {
+  StartServer();
+  CreateKeyspace(2, v1::PLACEMENT_KIND_RING);
+  v1::GrowDirectoryRequest request;
+  request.set_keyspace("sessions");
+  request.set_directory_bits(16);
+  EXPECT_THAT(api_->Call(&Keyspaces::GrowDirectory, request, api_->keyspaces()),
+              Refuses(kInvalid, "BAD_FIELD", "a ring has no buckets"));
+}
+
+TEST_F(ServerIntegrationTest, WeightsBucketsPinsAndLoadAreMigrated) {
+  StartServer();
+  CreateKeyspace(3);
+  OwnAll(3);
+  const auto request = [] {
+    v1::SubmitMigrationRequest submit = AddNodeRequest("cache-9", absl::Milliseconds(10));
+    submit.mutable_plan()->clear_changes();
+    return submit;
+  };
+  const auto run = [&](const v1::SubmitMigrationRequest& submit) {
+    const auto submitted = api_->Submit(submit);
+    EXPECT_OK(submitted);
+    if (!submitted.ok()) return v1::Migration();
+    const absl::StatusOr<v1::Migration> ended = WaitForEnd(submitted->migration().id());
+    EXPECT_OK(ended);
+    if (!ended.ok()) return v1::Migration();
+    EXPECT_EQ(ended->state(), v1::MIGRATION_STATE_SUCCEEDED) << ended->failure();
+    return *ended;
+  };
+  const auto membership = [&]() -> Membership::Ptr {
+    v1::GetMembershipRequest get;
+    get.set_keyspace("sessions");
+    const auto got = api_->Call(&Keyspaces::GetMembership, get, api_->keyspaces());
+    EXPECT_OK(got);
+    return *wire::MembershipFromProto(got->membership());
+  };
+  v1::SubmitMigrationRequest weight = request();
+  v1::SetWeight* set = weight.mutable_plan()->add_changes()->mutable_set_weight();
+  set->set_node("cache-1");
+  set->set_weight(2);
+  run(weight);
+  EXPECT_NEAR(membership()->OwnedBy("cache-1").Share(), 0.5, 0.001);
+  EXPECT_EQ(membership()->nodes()[0].weight_milli, 2000u);
+
+  v1::SubmitMigrationRequest move = request();
+  v1::MoveBuckets* buckets = move.mutable_plan()->add_changes()->mutable_move_buckets();
+  for (uint32_t bucket = 0; bucket < 50; ++bucket) buckets->add_buckets(bucket);
+  buckets->set_to("cache-3");
+  buckets->set_pin(true);
+  run(move);
+  Membership::Ptr now = membership();
+  ASSERT_EQ(now->pins().size(), 50u);
+  for (uint32_t bucket = 0; bucket < 50; ++bucket) {
+    EXPECT_EQ(now->nodes()[now->ranges()[bucket].owner].id, "cache-3");
+  }
+
+  v1::SubmitMigrationRequest load = request();
+  v1::Rebalance* rebalance = load.mutable_plan()->add_changes()->mutable_rebalance();
+  for (size_t bucket = 0; bucket < now->ranges().size(); ++bucket) {
+    rebalance->add_bucket_load(bucket >= 50 && bucket < 500 ? 100 : 1);
+  }
+  const v1::Migration balanced = run(load);
+  EXPECT_TRUE(balanced.preview().has_load());
+  EXPECT_EQ(balanced.plan().changes(0).rebalance().by(), v1::REBALANCE_BY_LOAD);
+  EXPECT_LT(balanced.preview().load().max_over_mean_after(), 1.02);
+  now = membership();
+  for (uint32_t bucket = 0; bucket < 50; ++bucket) {
+    EXPECT_EQ(now->nodes()[now->ranges()[bucket].owner].id, "cache-3") << "pinned";
+  }
+
+  v1::SubmitMigrationRequest remove = request();
+  remove.mutable_plan()->add_changes()->mutable_remove()->set_node("cache-3");
+  EXPECT_THAT(api_->Submit(remove),
+              Refuses(kInvalid, "BAD_FIELD", "buckets 0, 1, 2, 3, 4 and 45 more are pinned to it"));
+  v1::SubmitMigrationRequest unpin = request();
+  v1::Unpin* unpinned = unpin.mutable_plan()->add_changes()->mutable_unpin();
+  for (uint32_t bucket = 0; bucket < 50; ++bucket) unpinned->add_buckets(bucket);
+  const v1::Migration done = run(unpin);
+  EXPECT_EQ(done.waves(), 0u);
+  EXPECT_TRUE(membership()->pins().empty());
+  EXPECT_EQ(membership()->version().value, done.final_version());
+  run(remove);
+  EXPECT_EQ(membership()->nodes().size(), 2u);
+}
+
 TEST_F(ServerIntegrationTest, SessionsAreLeasedOneIncarnationAtATime) {
   StartServer();
   CreateKeyspace(2);

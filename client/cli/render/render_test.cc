@@ -84,6 +84,45 @@ TEST(Preview, StatesWhatMovesAgainstTheIdeal) {
   EXPECT_THAT(text, HasSubstr("Plan: 1 to add, 0 to remove, 1 shrink, 0 unchanged."));
 }
 
+TEST(Preview, ShowsWeightsPinsAndLoad) {
+  v1::MigrationPlan plan;
+  v1::Preview preview;
+  preview.set_waves(1);
+  preview.set_moved_share(0.01);
+  preview.set_ideal_share(0.01);
+  preview.add_moves()->set_share(0.01);
+  auto* share = preview.add_shares();
+  share->set_node("cache-01");
+  share->set_load_before(0.6);
+  share->set_load_after(0.4);
+  EXPECT_THAT(RenderPreview(plan, preview), HasSubstr("hash space (ideal 1.00%), 0 ranges"));
+  EXPECT_THAT(RenderPreview(plan, preview), Not(HasSubstr("LOAD NOW")));
+  preview.mutable_load()->set_moved_share(0.2);
+  preview.mutable_load()->set_ideal_share(0.19);
+  preview.mutable_load()->set_max_over_mean_before(1.5);
+  preview.mutable_load()->set_max_over_mean_after(1.01);
+  auto* reweight = preview.add_reweights();
+  reweight->set_node("cache-01");
+  reweight->set_before(1);
+  reweight->set_after(2.5);
+  preview.add_pins_put()->set_bucket(7);
+  const std::string text = RenderPreview(plan, preview);
+  EXPECT_THAT(text, HasSubstr("LOAD NOW"));
+  EXPECT_THAT(text, HasSubstr("60.00%"));
+  EXPECT_THAT(text, HasSubstr("Weight    cache-01 1 → 2.5\n"));
+  EXPECT_THAT(text, HasSubstr("Pins      1 put, 0 taken back"));
+  EXPECT_THAT(text, HasSubstr("Load      20.00% of it moves (the least would be 19.00%), max/mean "
+                              "1.500 → 1.010\n"));
+}
+
+TEST(Preview, SaysThatNothingMoves) {
+  v1::Preview preview;
+  preview.add_pins_removed(7);
+  const std::string text = RenderPreview({}, preview);
+  EXPECT_THAT(text, HasSubstr("Nothing moves: one version has all of it\n  Pins      0 put, 1 taken"));
+  EXPECT_THAT(text, Not(HasSubstr("soak")));
+}
+
 TEST(MigrationView, AnUndoOffersNothingToStopIt) {
   v1::Migration m;
   m.set_id("mig-1");
