@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/membership/update.h"
 #include "core/ownership/owner_view.h"
 #include "gtest/gtest.h"
 #include "tests/crash/cluster.h"
