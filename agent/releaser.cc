@@ -26,8 +26,7 @@ bool TakesPart(const Membership& membership, const NodeId& node) {
 }
 
 bool SamePlanes(const Membership& a, const Membership& b) {
-  return a.data().next_plane == b.data().next_plane &&
-         a.overrides().size() == b.overrides().size();
+  return a.data().next_plane == b.data().next_plane && a.overrides().size() == b.overrides().size();
 }
 
 }  // namespace

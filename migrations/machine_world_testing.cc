@@ -333,7 +333,8 @@ void MachineWorld::InstallHead(Owner& owner) {
   if (!installed.ok()) return Fault("install: " + std::string(installed.message()));
   for (size_t i = 0; i < keys_.size(); ++i) {
     const bool owned_before =
-        before != nullptr && before->nodes()[before->RangeOf(PointIn(*before, i)).owner].id == owner.id;
+        before != nullptr &&
+        before->nodes()[before->RangeOf(PointIn(*before, i)).owner].id == owner.id;
     if (owner.view.Owns(PointAt(owner, i)) && !owned_before && before != nullptr) {
       owner.dirty_complete = true;
     }

@@ -27,7 +27,7 @@ class MachineWorld {
     uint32_t lose_report = 0;
     uint32_t repeat_report = 0;
     uint32_t restart_node = 0;
-    uint32_t cut_node = 0;  // session lost; comes back by chance too
+    uint32_t cut_node = 0;   // session lost; comes back by chance too
     uint32_t lag_watch = 0;  // a new version is not seen before the next tick
     uint32_t restart_server = 0;
     uint32_t conflict = 0;  // a persist meets a conflict although nothing moved
@@ -51,8 +51,8 @@ class MachineWorld {
   void RestartNode(const NodeId& node);
   void SetConnected(const NodeId& node, bool connected);
   void SetUp(const NodeId& node, bool up);  // down: no session, serves nothing, answers nothing
-  // The watch of a node, which is another connection than its session, stands still: from now on, or
-  // since an older membership, `map`, under which it got its last lease. Until null.
+  // The watch of a node, which is another connection than its session, stands still: from now on,
+  // or since an older membership, `map`, under which it got its last lease. Until null.
   void StallWatch(const NodeId& node, Membership::Ptr map);
   void set_chances(const Chances& chances) { chances_ = chances; }
   // Called at each persist with its number from 1; what it returns happens to it.

@@ -362,8 +362,8 @@ std::optional<PersistCommand> MigrationMachine::DecidePlanned(const MachineView&
     return std::nullopt;
   }
   if (!moves && !record_.preview.overrides.empty() && EndedOverrides(view).empty()) {
-    held_ = fmt::format("waiting for every node to be connected and to apply version {}",
-                        head.value);
+    held_ =
+        fmt::format("waiting for every node to be connected and to apply version {}", head.value);
     return std::nullopt;
   }
   if (!moves) {

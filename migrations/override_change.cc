@@ -138,10 +138,9 @@ absl::StatusOr<OverridePlan> PlanOverrides(const Membership& membership,
             [](const OverrideChange& a, const OverrideChange& b) { return a.plane < b.plane; });
   ASSIGN_OR_RETURN(result.moves, MovesOf(membership, result.changes));
   // Rules that are as hashed already are removed without a move.
-  const bool only_ends =
-      std::all_of(result.changes.begin(), result.changes.end(), [](const OverrideChange& change) {
-        return change.is_removed && change.before.empty();
-      });
+  const bool only_ends = std::all_of(
+      result.changes.begin(), result.changes.end(),
+      [](const OverrideChange& change) { return change.is_removed && change.before.empty(); });
   if (result.moves.empty() && !only_ends) {
     return absl::InvalidArgumentError(
         "changes: nothing would move: the keys of these overrides are where they are to be");

@@ -15,8 +15,8 @@
 
 namespace warmring {
 
-// One override on its way. It is handed over as a whole, in one wave: what it had before and what it
-// has afterwards is its plane's ranges, empty where every key is as hashed.
+// One override on its way. It is handed over as a whole, in one wave: what it had before and what
+// it has afterwards is its plane's ranges, empty where every key is as hashed.
 struct OverrideChange {
   Plane plane = kCommonPlane;
   OverrideRule rule;

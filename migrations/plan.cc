@@ -55,8 +55,9 @@ absl::Status CheckRebalance(const std::string& field, const Rebalance& rebalance
                                                   Rebalance::kMaxBucketLoad));
   }
   if (rebalance.tolerance_ppm <= kWholePpm) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{}.tolerance_ppm: {} is out of bounds: use 0 to {}",
-                                                field, rebalance.tolerance_ppm, kWholePpm));
+  return absl::InvalidArgumentError(
+      fmt::format("{}.tolerance_ppm: {} is out of bounds: use 0 to {}", field,
+                  rebalance.tolerance_ppm, kWholePpm));
 }
 
 // What stands in one change and must stand in no other.
@@ -106,8 +107,8 @@ class ChangeChecker {
     const std::string field = field_ + ".set_override";
     RETURN_IF_ERROR(NameRule(field, set.rule));
     if (set.nodes.empty() || set.nodes.size() > SetOverride::kMaxNodes) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}.nodes: {} nodes: name 1 to {}", field, set.nodes.size(), SetOverride::kMaxNodes));
+      return absl::InvalidArgumentError(fmt::format("{}.nodes: {} nodes: name 1 to {}", field,
+                                                    set.nodes.size(), SetOverride::kMaxNodes));
     }
     std::set<std::string_view> seen;
     for (size_t i = 0; i < set.nodes.size(); ++i) {
@@ -126,16 +127,15 @@ class ChangeChecker {
   absl::Status NameRule(const std::string& field, const OverrideRule& rule) {
     RETURN_IF_ERROR(ValidateOverrideRule(field + ".rule", rule));
     if (rules_.insert(rule).second) return absl::OkStatus();
-    return absl::InvalidArgumentError(fmt::format(
-        "{}.rule: {} is named by an earlier change too: name each rule once", field,
-        rule.ToString()));
+    return absl::InvalidArgumentError(
+        fmt::format("{}.rule: {} is named by an earlier change too: name each rule once", field,
+                    rule.ToString()));
   }
 
   absl::Status NameNode(const NodeId& node) {
     if (nodes_.insert(node).second) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("{}: node '{}' is named by an earlier change too: name each node once", field_,
-                    node));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: node '{}' is named by an earlier change too: name each node once", field_, node));
   }
 
   static absl::Status NameBuckets(const std::string& field, const std::vector<uint32_t>& buckets,
@@ -146,8 +146,8 @@ class ChangeChecker {
     for (size_t i = 0; i < buckets.size(); ++i) {
       constexpr uint32_t kHighest = (uint32_t{1} << KeyspaceSpec::kMaxDirectoryBits) - 1;
       if (buckets[i] > kHighest) {
-        return absl::InvalidArgumentError(fmt::format(
-            "{}[{}]: {} is no bucket: use 0 to {}", field, i, buckets[i], kHighest));
+        return absl::InvalidArgumentError(
+            fmt::format("{}[{}]: {} is no bucket: use 0 to {}", field, i, buckets[i], kHighest));
       }
       if (!named.insert(buckets[i]).second) {
         return absl::InvalidArgumentError(fmt::format(
@@ -183,8 +183,8 @@ absl::Status CheckChanges(const std::vector<Change>& changes) {
   for (size_t i = 0; i < changes.size(); ++i) {
     RETURN_IF_ERROR(checker.Check(fmt::format("changes[{}]", i), changes[i]));
     if (IsAboutOverride(changes[i]) != IsAboutOverride(changes[0])) {
-      return absl::InvalidArgumentError(fmt::format(
-          "changes[{}]: overrides change in a plan of their own: submit two plans", i));
+      return absl::InvalidArgumentError(
+          fmt::format("changes[{}]: overrides change in a plan of their own: submit two plans", i));
     }
   }
   return absl::OkStatus();

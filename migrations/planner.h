@@ -53,8 +53,8 @@ struct Reweight {
 
 // What a plan with a load does to it.
 struct LoadFigures {
-  double moved_share = 0;  // of the load
-  double ideal_share = 0;  // the least that gives every node its part by weight
+  double moved_share = 0;           // of the load
+  double ideal_share = 0;           // the least that gives every node its part by weight
   double max_over_mean_before = 0;  // by weight
   double max_over_mean_after = 0;
   friend bool operator==(const LoadFigures&, const LoadFigures&) = default;
@@ -86,7 +86,7 @@ struct Preview {
   std::vector<NodeShare> shares;  // by node id
   uint64_t keys_moved = 0;        // estimates; 0 = unknown
   uint64_t bytes_moved = 0;
-  std::optional<LoadFigures> load;  // with a load
+  std::optional<LoadFigures> load;        // with a load
   std::vector<OverrideChange> overrides;  // sorted by plane; all in wave 0
   std::vector<std::string> warnings;
 };
@@ -97,7 +97,8 @@ struct Preview {
 //   InvalidArgument      the plan is malformed, names an unknown or duplicate node or bucket,
 //                        removes the last node or one that buckets are pinned to, moves a pinned
 //                        bucket without saying what becomes of the pin, asks a ring for what only a
-//                        directory can do, removes a node that an override gives keys to, has a load of the wrong size, or changes nothing
+//                        directory can do, removes a node that an override gives keys to, has a
+//                        load of the wrong size, or changes nothing
 //   FailedPrecondition   replication > 1; RDB versions of donor and recipient do not fit
 //   Aborted              base_version is not current, or moves are already under way
 absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,

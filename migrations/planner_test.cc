@@ -325,11 +325,11 @@ TEST(PlannerTest, NamedBucketsMoveAndNothingElse) {
 TEST(PlannerTest, PinsAndUnpinsOfAPlan) {
   const Membership::Ptr bare = Make(Spec(PlacementKind::kDirectory), 4);
   const std::vector<uint32_t> mine = BucketsOf(*bare, "cache-01", 5);
-  const Membership::Ptr base = WithPins(
-      bare, {{mine[0], "cache-01"}, {mine[1], "cache-01"}, {mine[2], "cache-01"}});
+  const Membership::Ptr base =
+      WithPins(bare, {{mine[0], "cache-01"}, {mine[1], "cache-01"}, {mine[2], "cache-01"}});
   absl::StatusOr<Preview> preview = Plan(
       *base,
-      PlanOf({MoveBuckets{{mine[0], mine[3]}, "cache-03", true},   // pinned anew; pinned
+      PlanOf({MoveBuckets{{mine[0], mine[3]}, "cache-03", true},     // pinned anew; pinned
               MoveBuckets{{mine[1]}, "cache-00"}, Unpin{{mine[1]}},  // free where it goes
               MoveBuckets{{mine[2], mine[4]}, "cache-01", true}}),   // as it is; pinned in place
       Facts(4));
@@ -490,12 +490,15 @@ TEST(PlannerTest, RefusesChangesOfADirectoryThatDoNotFit) {
       {{SetWeight{"cache-00", 1000}}, "set_weight.weight: 1 is the weight of 'cache-00' already"},
       {{MoveBuckets{{4095, 4096}, "cache-00"}},
        "changes[0].move_buckets.buckets[1]: keyspace 'sessions' has no bucket 4096: use 0 to 4095"},
-      {{MoveBuckets{{mine[8]}, "cache-09"}}, "changes[0].move_buckets.to: 'cache-09' is not a node"},
+      {{MoveBuckets{{mine[8]}, "cache-09"}},
+       "changes[0].move_buckets.to: 'cache-09' is not a node"},
       {{RemoveNode{"cache-00"}, MoveBuckets{{mine[8]}, "cache-00"}},
-       "changes[1].move_buckets.to: 'cache-00' is not a node of keyspace 'sessions' after this plan"},
+       "changes[1].move_buckets.to: 'cache-00' is not a node of keyspace 'sessions' after this "
+       "plan"},
       {{MoveBuckets{{mine[0]}, "cache-00"}},
-       fmt::format("changes[0].move_buckets: bucket {} is pinned to 'cache-01': pin it where it goes",
-                   mine[0])},
+       fmt::format(
+           "changes[0].move_buckets: bucket {} is pinned to 'cache-01': pin it where it goes",
+           mine[0])},
       {{MoveBuckets{{mine[8]}, "cache-01"}}, "nothing would move: the buckets are where"},
       {{MoveBuckets{{mine[0]}, "cache-01", true}}, "nothing would move: the buckets are where"},
       {{Unpin{{mine[8]}}}, fmt::format("unpin.buckets[0]: bucket {} is not pinned", mine[8])},
@@ -638,7 +641,8 @@ const OverrideRule kOneKey = {OverrideRule::Match::kKey, "tenant:1"};
 
 TEST(PlannerTest, AnOverrideIsOneWaveOnItsOwnPlane) {
   const Membership::Ptr membership = Make(Spec(PlacementKind::kDirectory), 3);
-  const auto preview = Plan(*membership, OverridePlanOf({SetOverride{kTenant, {"cache-02"}}}), Facts(3));
+  const auto preview =
+      Plan(*membership, OverridePlanOf({SetOverride{kTenant, {"cache-02"}}}), Facts(3));
   ASSERT_TRUE(preview.ok()) << preview.status();
   EXPECT_EQ(preview->waves, 1u);
   ASSERT_EQ(preview->moves.size(), 2u) << "from each node but the one that gets them";
@@ -651,14 +655,13 @@ TEST(PlannerTest, AnOverrideIsOneWaveOnItsOwnPlane) {
   ASSERT_EQ(preview->overrides.size(), 1u);
   EXPECT_TRUE(preview->overrides[0].is_new);
   EXPECT_EQ(preview->overrides[0].plane, 1u);
-  EXPECT_THAT(preview->overrides[0].after,
-              ElementsAre(PutOverride::Range{UINT64_MAX, "cache-02"}));
+  EXPECT_THAT(preview->overrides[0].after, ElementsAre(PutOverride::Range{UINT64_MAX, "cache-02"}));
 }
 
 TEST(PlannerTest, AnOverrideThatIsThereChangesOnlyWhatDiffers) {
   const Membership::Ptr membership = WithTenantOn({{(uint64_t{1} << 63) - 1, 0}, {UINT64_MAX, 1}});
-  const auto preview = Plan(
-      *membership, OverridePlanOf({SetOverride{kTenant, {"cache-00", "cache-02"}}}), Facts(3));
+  const auto preview =
+      Plan(*membership, OverridePlanOf({SetOverride{kTenant, {"cache-00", "cache-02"}}}), Facts(3));
   ASSERT_TRUE(preview.ok()) << preview.status();
   ASSERT_EQ(preview->moves.size(), 1u);
   EXPECT_EQ(preview->moves[0].from, "cache-01");
@@ -675,7 +678,8 @@ TEST(PlannerTest, AnOverrideThatEndsGivesItsKeysBack) {
   ASSERT_EQ(preview->moves.size(), 2u);
   for (const PlannedMove& move : preview->moves) {
     EXPECT_EQ(move.from, "cache-01");
-    EXPECT_EQ(move.ranges, membership->OwnedOn(kCommonPlane, *membership->FindNode(move.to)).CarriedTo(4));
+    EXPECT_EQ(move.ranges,
+              membership->OwnedOn(kCommonPlane, *membership->FindNode(move.to)).CarriedTo(4));
   }
   EXPECT_TRUE(preview->overrides[0].is_removed);
 }
@@ -686,8 +690,9 @@ TEST(PlannerTest, RefusesOverridesThatDoNotFit) {
     const auto preview = Plan(*membership, OverridePlanOf(std::move(changes)), Facts(3));
     return preview.ok() ? std::string("planned") : std::string(preview.status().message());
   };
-  EXPECT_THAT(refusal({SetOverride{kOneKey, {"cache-07"}}}),
-              AllOf(HasSubstr("changes[0].set_override.nodes[0]"), HasSubstr("'cache-07' is not a node")));
+  EXPECT_THAT(
+      refusal({SetOverride{kOneKey, {"cache-07"}}}),
+      AllOf(HasSubstr("changes[0].set_override.nodes[0]"), HasSubstr("'cache-07' is not a node")));
   EXPECT_THAT(refusal({SetOverride{kOneKey, {}}}), HasSubstr("0 nodes: name 1 to 1024"));
   EXPECT_THAT(refusal({SetOverride{kOneKey, {"cache-00", "cache-00"}}}),
               HasSubstr("nodes[1]: 'cache-00' is named twice"));
@@ -695,8 +700,9 @@ TEST(PlannerTest, RefusesOverridesThatDoNotFit) {
               HasSubstr("changes[0].set_override.rule: it is empty"));
   EXPECT_THAT(refusal({SetOverride{kTenant, {"cache-01"}}}), HasSubstr("nothing would move"));
   EXPECT_THAT(refusal({RemoveOverride{kOneKey}}), HasSubstr("has no override for key 'tenant:1'"));
-  EXPECT_THAT(refusal({SetOverride{kTenant, {"cache-00"}}, RemoveOverride{kTenant}}),
-              HasSubstr("changes[1].remove_override.rule: prefix 'tenant:' is named by an earlier"));
+  EXPECT_THAT(
+      refusal({SetOverride{kTenant, {"cache-00"}}, RemoveOverride{kTenant}}),
+      HasSubstr("changes[1].remove_override.rule: prefix 'tenant:' is named by an earlier"));
   EXPECT_THAT(refusal({SetOverride{kTenant, {"cache-00"}}, AddNode{MakeNode(3)}}),
               HasSubstr("changes[1]: overrides change in a plan of their own"));
   EXPECT_THAT(refusal({RemoveNode{"cache-01"}}),
@@ -719,7 +725,8 @@ TEST(PlannerTest, OverridesAreCounted) {
         {plane, {OverrideRule::Match::kKey, std::to_string(plane)}, {{UINT64_MAX, 0}}, Epoch(7)});
   }
   data.next_plane = OverrideTable::kMaxRules + 1;
-  const auto preview = Plan(**Membership::Create(data), OverridePlanOf({SetOverride{kTenant, {"cache-00"}}}), {});
+  const auto preview =
+      Plan(**Membership::Create(data), OverridePlanOf({SetOverride{kTenant, {"cache-00"}}}), {});
   EXPECT_THAT(std::string(preview.status().message()), HasSubstr("4097 overrides"));
 }
 

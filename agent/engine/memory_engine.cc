@@ -191,10 +191,9 @@ absl::StatusOr<KeyPage> MemoryEngine::Scan(const Id128& nonce, uint64_t cursor, 
   RETURN_IF_ERROR(Usable());
   const auto tracked = tracked_.find(nonce);
   if (tracked == tracked_.end()) return absl::DataLossError("the transfer is not tracked");
-  return Walk(cursor, count,
-              [&](const Place& place) {
-                return tracked->second.ranges.Contains(PointOf(place.second));
-              });
+  return Walk(cursor, count, [&](const Place& place) {
+    return tracked->second.ranges.Contains(PointOf(place.second));
+  });
 }
 
 absl::StatusOr<CacheEngine::Dump> MemoryEngine::DumpKeys(const std::vector<std::string>& keys) {

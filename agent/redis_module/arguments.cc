@@ -61,9 +61,8 @@ absl::StatusOr<Plane> Arguments::TakePlane(std::string_view field, std::string_v
   if (colon == std::string_view::npos) return kCommonPlane;
   Plane plane = kCommonPlane;
   if (!ParseWhole(text.substr(0, colon), plane, 10) || plane == kCommonPlane) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: '{}': a plane is a number from 1 to {}", field, Printable(text),
-                    UINT32_MAX));
+    return absl::InvalidArgumentError(fmt::format("{}: '{}': a plane is a number from 1 to {}",
+                                                  field, Printable(text), UINT32_MAX));
   }
   text.remove_prefix(colon + 1);
   return plane;

@@ -298,7 +298,8 @@ int Fill(redis::Context* context, redis::String** argv, int argc) {
 
   const KeyPoint point = PointOfKey(argv[3]);
   const Admission admission = state.view().AdmitWrite(point, *word, BootNow());
-  if (!admission.ok() || !state.tokens().IsValid(redis::TextOf(argv[2]), point.hash, admission.epoch)) {
+  if (!admission.ok() ||
+      !state.tokens().IsValid(redis::TextOf(argv[2]), point.hash, admission.epoch)) {
     return ReplyVoidFill(context);
   }
   OwnerState::Action action(state, Cause::kAdmitted);

@@ -1311,7 +1311,8 @@ TEST(Loading, RefusesArgumentsAndServersItCannotServe) {
 }
 
 // Keys that begin with "{t}" have an override, here as hashed or on b.
-Membership::Ptr TenantMap(uint64_t version, bool on_b, uint64_t epoch, std::vector<Move> moves = {}) {
+Membership::Ptr TenantMap(uint64_t version, bool on_b, uint64_t epoch,
+                          std::vector<Move> moves = {}) {
   MembershipData data = QuarterData(version, {{{0, 5}, {0, 5}, {0, 5}, {0, 5}}});
   data.overrides = {{1, {OverrideRule::Match::kPrefix, "t:"}, {}, Epoch(epoch)}};
   if (on_b) data.overrides[0].ranges = {{UINT64_MAX, 1}};
@@ -1364,7 +1365,8 @@ TEST(Override, ATokenFromBeforeItIsVoidAfterIt) {
   const std::string token = node->Do({"WR.READ", At(5), "GET", "t:1"}).elements[1].text;
   const std::string other = node->Do({"WR.READ", At(5), "GET", "other"}).elements[1].text;
   ASSERT_THAT(node->Install(TenantMap(2, false, 0)), IsOkStatus());
-  EXPECT_EQ(node->Do({"WR.FILL", At(5), other, "other", "v"}), Int(1)) << "a new rule voids nothing";
+  EXPECT_EQ(node->Do({"WR.FILL", At(5), other, "other", "v"}), Int(1))
+      << "a new rule voids nothing";
   // It comes to b and back, and is gone: the key has epoch 5 again.
   ASSERT_THAT(node->Install(TenantMap(3, true, 7)), IsOkStatus());
   MembershipData last = QuarterData(5, {{{0, 5}, {0, 5}, {0, 5}, {0, 5}}});
@@ -1379,14 +1381,15 @@ TEST(Override, RangesOfAPlaneAreWrittenInOneWay) {
   ASSERT_NE(node, nullptr);
   node->Serve(TenantMap(1, false, 0));
   for (const char* start : {"0:ffffffffffffffff", ":ffffffffffffffff", "-1:ffffffffffffffff",
-                            "4294967296:ffffffffffffffff", "1:fffffffffffffff", "1:1:ffffffffffffffff",
-                            "x:ffffffffffffffff", "1:"}) {
+                            "4294967296:ffffffffffffffff", "1:fffffffffffffff",
+                            "1:1:ffffffffffffffff", "x:ffffffffffffffff", "1:"}) {
     EXPECT_THAT(node->Agent({"WR.FENCE", "grow", "6", "1", start, "ffffffffffffffff"}),
                 IsError("ERR ranges: "))
         << start;
   }
-  EXPECT_THAT(node->Agent({"WR.FENCE", "grow", "6", "1", "1:ffffffffffffffff", "1:ffffffffffffffff"}),
-              IsError("ERR ranges: "));
+  EXPECT_THAT(
+      node->Agent({"WR.FENCE", "grow", "6", "1", "1:ffffffffffffffff", "1:ffffffffffffffff"}),
+      IsError("ERR ranges: "));
 }
 
 }  // namespace

@@ -175,9 +175,8 @@ ExitCode Locate(Session& session, const std::vector<std::string>& keys) {
   std::vector<Table::Column> columns = {{"KEY"},     {"HASH"},        {"VERSION", true}, {"OWNER"},
                                         {"ADDRESS"}, {"EPOCH", true}, {"MOVING"}};
   if (replicated) columns.push_back({"FOLLOWERS"});
-  const bool overridden =
-      std::any_of(response.locations().begin(), response.locations().end(),
-                  [](const v1::KeyLocation& l) { return l.has_override(); });
+  const bool overridden = std::any_of(response.locations().begin(), response.locations().end(),
+                                      [](const v1::KeyLocation& l) { return l.has_override(); });
   if (overridden) columns.push_back({"OVERRIDE"});
   Table table(columns);
   for (const auto& l : response.locations()) {

@@ -17,8 +17,7 @@ constexpr uint32_t kMaxBuckets = uint32_t{1} << 20;
 constexpr std::streamsize kMaxFileBytes = std::streamsize{64} << 20;
 
 std::string_view Stripped(std::string_view text) {
-  const absl::string_view stripped =
-      absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size()));
+  const auto stripped = absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size()));
   return {stripped.data(), stripped.size()};
 }
 
@@ -103,8 +102,8 @@ absl::StatusOr<std::vector<uint64_t>> ReadLoadFile(const std::string& path) {
   while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), file.gcount() > 0) {
     text.append(chunk, 0, static_cast<size_t>(file.gcount()));
     if (static_cast<std::streamsize>(text.size()) > kMaxFileBytes) {
-      return absl::InvalidArgumentError(fmt::format("--load: '{}' has more than {} bytes",
-                                                    Printable(path, 200), kMaxFileBytes));
+      return absl::InvalidArgumentError(
+          fmt::format("--load: '{}' has more than {} bytes", Printable(path, 200), kMaxFileBytes));
     }
   }
   return ParseLoad("--load: " + Printable(path, 200), text);

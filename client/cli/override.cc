@@ -54,9 +54,8 @@ absl::StatusOr<v1::OverrideRule> RuleFlags::ToRule() const {
     if (text.empty()) continue;
     const std::optional<std::string> bytes = BytesOfHex(text);
     if (!bytes.has_value()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: '{}': use lower-case hex digits, two for each byte", flag,
-                      Printable(text)));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: '{}': use lower-case hex digits, two for each byte", flag, Printable(text)));
     }
     if (is_key) {
       rule.set_key(*bytes);

@@ -306,9 +306,8 @@ TEST(RouterTest, EveryThreadSeesVersionsGoForwardOnly) {
 TEST(RouterTest, AnOverrideWinsOverTheHash) {
   Router router;
   MembershipData data = MakeMembership(TwoNodes(), Version(7))->data();
-  data.overrides = {
-      {1, {OverrideRule::Match::kPrefix, "tenant-"}, {{UINT64_MAX, 1}}, Epoch(5)},
-      {2, {OverrideRule::Match::kKey, "tenant-0"}, {{UINT64_MAX, 0}}, Epoch(6)}};
+  data.overrides = {{1, {OverrideRule::Match::kPrefix, "tenant-"}, {{UINT64_MAX, 1}}, Epoch(5)},
+                    {2, {OverrideRule::Match::kKey, "tenant-0"}, {{UINT64_MAX, 0}}, Epoch(6)}};
   data.next_plane = 3;
   const Membership::Ptr membership = *Membership::Create(data);
   router.Install(membership);

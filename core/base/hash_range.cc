@@ -35,10 +35,9 @@ void HashRangeSet::Normalise() {
   });
   std::vector<Span> merged;
   for (const Span& s : spans_) {
-    const bool touches =
-        !merged.empty() && merged.back().plane == s.plane &&
-        (s.first <= merged.back().last ||
-         (merged.back().last != UINT64_MAX && s.first == merged.back().last + 1));
+    const bool touches = !merged.empty() && merged.back().plane == s.plane &&
+                         (s.first <= merged.back().last ||
+                          (merged.back().last != UINT64_MAX && s.first == merged.back().last + 1));
     if (touches) {
       merged.back().last = std::max(merged.back().last, s.last);
     } else {
@@ -87,8 +86,7 @@ HashRangeSet HashRangeSet::Minus(const HashRangeSet& other) const {
   HashRangeSet out;
   auto b = other.spans_.begin();
   for (const Span& a : spans_) {
-    while (b != other.spans_.end() &&
-           std::tie(b->plane, b->last) < std::tie(a.plane, a.first)) {
+    while (b != other.spans_.end() && std::tie(b->plane, b->last) < std::tie(a.plane, a.first)) {
       ++b;
     }
     // What is left of `a` begins at `first`. The last span of `other` that was looked at may reach

@@ -191,7 +191,8 @@ TEST(PlaneTest, APointIsOnOnePlane) {
 }
 
 TEST(PlaneTest, RangesOfDifferentPlanesNeverJoin) {
-  const HashRangeSet set = Points({{10, 20, 1}, {20, 30, 2}, {UINT64_MAX, 5, 2}, {40, UINT64_MAX, 1}});
+  const HashRangeSet set =
+      Points({{10, 20, 1}, {20, 30, 2}, {UINT64_MAX, 5, 2}, {40, UINT64_MAX, 1}});
   EXPECT_EQ(set.Ranges(), (std::vector<HashRange>{
                               {10, 20, 1}, {40, UINT64_MAX, 1}, {UINT64_MAX, 5, 2}, {20, 30, 2}}));
   EXPECT_EQ(set.Planes(), (std::vector<Plane>{1, 2}));
@@ -199,8 +200,8 @@ TEST(PlaneTest, RangesOfDifferentPlanesNeverJoin) {
 
 TEST(PlaneTest, EachPlaneWrapsForItself) {
   const HashRangeSet set = Points({{100, 50, 1}, {UINT64_MAX, UINT64_MAX, 2}, {7, 3, 0}});
-  EXPECT_EQ(set.Ranges(), (std::vector<HashRange>{
-                              {7, 3, 0}, {100, 50, 1}, {UINT64_MAX, UINT64_MAX, 2}}));
+  EXPECT_EQ(set.Ranges(),
+            (std::vector<HashRange>{{7, 3, 0}, {100, 50, 1}, {UINT64_MAX, UINT64_MAX, 2}}));
   EXPECT_EQ(HashRangeSet(set.Ranges()), set);
   EXPECT_EQ(set.On(2), HashRangeSet::Whole(2));
   EXPECT_TRUE(set.On(5).empty());

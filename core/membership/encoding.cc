@@ -107,13 +107,13 @@ uint32_t FormatOf(const MembershipData& data) {
 }
 
 uint32_t FormatOf(const Update& update) {
-  const bool old =
-      update.directory_bits == 0 && update.put_overrides.empty() &&
-      update.remove_overrides.empty() && update.put_pins.empty() && update.remove_pins.empty() &&
-      std::all_of(update.assignments.begin(), update.assignments.end(),
-                  [](const Assignment& item) { return IsCommon(item.ranges); }) &&
-      std::all_of(update.put_moves.begin(), update.put_moves.end(),
-                  [](const Move& move) { return IsCommon(move.ranges); });
+  const bool old = update.directory_bits == 0 && update.put_overrides.empty() &&
+                   update.remove_overrides.empty() && update.put_pins.empty() &&
+                   update.remove_pins.empty() &&
+                   std::all_of(update.assignments.begin(), update.assignments.end(),
+                               [](const Assignment& item) { return IsCommon(item.ranges); }) &&
+                   std::all_of(update.put_moves.begin(), update.put_moves.end(),
+                               [](const Move& move) { return IsCommon(move.ranges); });
   return old ? 1 : 2;
 }
 
@@ -546,8 +546,8 @@ absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes) {
                         [format](ByteReader& from) { return ReadMove(from, format); });
   if (format > 1) {
     data.next_plane = in.Varint32();
-    data.overrides = ReadList(in, "overrides", OverrideTable::kMaxRules, kMinOverrideBytes,
-                              ReadOverride);
+    data.overrides =
+        ReadList(in, "overrides", OverrideTable::kMaxRules, kMinOverrideBytes, ReadOverride);
     data.pins = ReadList(in, "pins", Membership::kMaxPins, kMinPinBytes, ReadPin);
   }
   RETURN_IF_ERROR(in.Finish());

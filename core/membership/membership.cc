@@ -114,8 +114,7 @@ absl::Status CheckOverrideRanges(std::string_view field, const Override& item, s
   if (item.ranges.empty()) return absl::OkStatus();
   if (item.ranges.size() > Override::kMaxRanges) {
     return absl::InvalidArgumentError(fmt::format("{}.ranges: {} ranges are over the limit of {}",
-                                                  field, item.ranges.size(),
-                                                  Override::kMaxRanges));
+                                                  field, item.ranges.size(), Override::kMaxRanges));
   }
   if (item.epoch == Epoch()) {
     return absl::InvalidArgumentError(
@@ -128,9 +127,9 @@ absl::Status CheckOverrideRanges(std::string_view field, const Override& item, s
                       field, i, item.ranges[i].end, item.ranges[i - 1].end));
     }
     if (item.ranges[i].owner >= nodes) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}.ranges[{}].owner: {} is not a node: there are {} nodes", field, i,
-          item.ranges[i].owner, nodes));
+      return absl::InvalidArgumentError(
+          fmt::format("{}.ranges[{}].owner: {} is not a node: there are {} nodes", field, i,
+                      item.ranges[i].owner, nodes));
     }
   }
   return absl::OkStatus();
@@ -177,8 +176,8 @@ absl::Status CheckPins(const MembershipData& data) {
     return absl::InvalidArgumentError("pins: a ring has no buckets to pin: use a directory");
   }
   if (data.pins.size() > Membership::kMaxPins) {
-    return absl::InvalidArgumentError(fmt::format("pins: {} are over the limit of {}",
-                                                  data.pins.size(), Membership::kMaxPins));
+    return absl::InvalidArgumentError(
+        fmt::format("pins: {} are over the limit of {}", data.pins.size(), Membership::kMaxPins));
   }
   for (size_t i = 0; i < data.pins.size(); ++i) {
     const Pin& pin = data.pins[i];
@@ -187,9 +186,9 @@ absl::Status CheckPins(const MembershipData& data) {
                                                     i, pin.bucket, data.ranges.size()));
     }
     if (i > 0 && data.pins[i - 1].bucket >= pin.bucket) {
-      return absl::InvalidArgumentError(fmt::format(
-          "pins[{}].bucket: {} follows {}: buckets must be unique and sorted", i, pin.bucket,
-          data.pins[i - 1].bucket));
+      return absl::InvalidArgumentError(
+          fmt::format("pins[{}].bucket: {} follows {}: buckets must be unique and sorted", i,
+                      pin.bucket, data.pins[i - 1].bucket));
     }
     const auto node = std::lower_bound(data.nodes.begin(), data.nodes.end(), pin.node,
                                        [](const Node& n, const NodeId& id) { return n.id < id; });
@@ -474,9 +473,8 @@ bool Membership::KnowsPlanesOf(const HashRangeSet& ranges) const {
 }
 
 const Override* Membership::OverrideOn(Plane plane) const {
-  const auto found =
-      std::lower_bound(data_.overrides.begin(), data_.overrides.end(), plane,
-                       [](const Override& item, Plane p) { return item.plane < p; });
+  const auto found = std::lower_bound(data_.overrides.begin(), data_.overrides.end(), plane,
+                                      [](const Override& item, Plane p) { return item.plane < p; });
   return found == data_.overrides.end() || found->plane != plane ? nullptr : &*found;
 }
 
@@ -553,8 +551,7 @@ Route RoutePoint(const Membership& membership, KeyPoint point) {
     return {point.hash, holder.owner, tenure.epoch, tenure.pending, tenure.previous, point.plane};
   }
   const OwnedRange range = membership.RangeOf(point);
-  const Membership::Tenure tenure =
-      membership.TenureOf(range.epoch, membership.MoveOf(point));
+  const Membership::Tenure tenure = membership.TenureOf(range.epoch, membership.MoveOf(point));
   return {point.hash, range.owner, tenure.epoch, tenure.pending, tenure.previous, point.plane};
 }
 

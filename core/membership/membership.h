@@ -198,8 +198,7 @@ class Membership {
     if (data_.moves.empty()) [[likely]] {
       return -1;
     }
-    return point.plane == kCommonPlane ? MoveAt(RangeIndexOf(point.hash))
-                                       : OverriddenMoveOf(point);
+    return point.plane == kCommonPlane ? MoveAt(RangeIndexOf(point.hash)) : OverriddenMoveOf(point);
   }
 
   // `from` and `to` of moves()[move] as node indices.

@@ -7,20 +7,15 @@
 #include "absl/strings/string_view.h"
 
 namespace warmring {
-namespace {
-
-absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
-
-}  // namespace
-
 std::string OverrideRule::ToString() const {
   return fmt::format("{} '{}'", match == Match::kKey ? "key" : "prefix", Printable(bytes));
 }
 
 absl::Status ValidateOverrideRule(std::string_view field, const OverrideRule& rule) {
   if (rule.match != OverrideRule::Match::kKey && rule.match != OverrideRule::Match::kPrefix) {
-    return absl::InvalidArgumentError(fmt::format("{}.match: {} is unknown: use key (1) or prefix (2)",
-                                                  field, static_cast<uint32_t>(rule.match)));
+    return absl::InvalidArgumentError(
+        fmt::format("{}.match: {} is unknown: use key (1) or prefix (2)", field,
+                    static_cast<uint32_t>(rule.match)));
   }
   if (rule.bytes.empty()) {
     return absl::InvalidArgumentError(
@@ -53,14 +48,14 @@ OverrideTable::OverrideTable(const std::vector<Override>& overrides) {
 size_t OverrideTable::FindPrefix(std::string_view key, size_t below) const {
   for (const size_t length : lengths_) {
     if (length >= below || length > key.size()) continue;
-    const auto found = prefixes_.find(AbslView(key.substr(0, length)));
+    const auto found = prefixes_.find(absl::string_view(key.data(), length));
     if (found != prefixes_.end()) return found->second;
   }
   return kNone;
 }
 
 size_t OverrideTable::Find(std::string_view key) const {
-  const auto found = keys_.find(AbslView(key));
+  const auto found = keys_.find(absl::string_view(key.data(), key.size()));
   return found != keys_.end() ? found->second : FindPrefix(key, SIZE_MAX);
 }
 

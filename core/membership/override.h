@@ -17,12 +17,12 @@
 //
 // A rule takes the keys that it matches out of the common plane of hash space and puts them, at the
 // same hash, on a plane of their own. What holds for ranges holds there: they are owned under an
-// epoch, fenced, copied and handed over. A new rule moves nothing: its plane begins with "as hashed",
-// that is every point belongs to whom it would belong to without the rule, and is moved from there
-// by a migration. A rule ends the same way: moved back to "as hashed", under a new epoch; it stays
-// in that form until every owner knows of it, and is then removed. (Removed at once, its keys would
-// have the epoch again that they had before the rule, by which an owner that has missed all of it
-// would serve what it remembers of them.)
+// epoch, fenced, copied and handed over. A new rule moves nothing: its plane begins with "as
+// hashed", that is every point belongs to whom it would belong to without the rule, and is moved
+// from there by a migration. A rule ends the same way: moved back to "as hashed", under a new
+// epoch; it stays in that form until every owner knows of it, and is then removed. (Removed at
+// once, its keys would have the epoch again that they had before the rule, by which an owner that
+// has missed all of it would serve what it remembers of them.)
 
 namespace warmring {
 

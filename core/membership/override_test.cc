@@ -181,8 +181,8 @@ TEST(OverriddenMembershipTest, AsHashedIsTheCommonPlaneUnderTheHigherEpoch) {
 TEST(OverriddenMembershipTest, WhatANodeOwnsIsOnAllPlanes) {
   const Membership::Ptr m = MustCreate(WithTenant());
   EXPECT_EQ(m->OwnedBy("a"), HashRangeSet({Quarter(0), Quarter(2)}));
-  EXPECT_EQ(m->OwnedBy("b"),
-            HashRangeSet(std::vector<HashRange>{Quarter(1), {(uint64_t{1} << 63) - 1, UINT64_MAX, 1}}));
+  EXPECT_EQ(m->OwnedBy("b"), HashRangeSet(std::vector<HashRange>{
+                                 Quarter(1), {(uint64_t{1} << 63) - 1, UINT64_MAX, 1}}));
   EXPECT_EQ(m->HeldUpTo(1, Epoch(6)), HashRangeSet());
   EXPECT_EQ(m->HeldUpTo(1, Epoch(7)), HashRangeSet::Whole(1));
   const Membership::Ptr hashed = MustCreate(AsHashed(Epoch(3)));
@@ -225,7 +225,8 @@ TEST(OverriddenMembershipTest, WhatIsRefused) {
     return created.ok() ? std::string("created") : std::string(created.status().message());
   };
   using testing::HasSubstr;
-  EXPECT_THAT(refused([](MembershipData& d) { d.next_plane = 1; }), HasSubstr("overrides[0].plane"));
+  EXPECT_THAT(refused([](MembershipData& d) { d.next_plane = 1; }),
+              HasSubstr("overrides[0].plane"));
   EXPECT_THAT(refused([](MembershipData& d) { d.next_plane = 0; }), HasSubstr("next_plane: 0"));
   EXPECT_THAT(refused([](MembershipData& d) { d.overrides[0].plane = 0; }),
               HasSubstr("overrides[0].plane: 0"));
@@ -297,9 +298,9 @@ TEST(OverrideUpdateTest, ARuleComesMovesAndGoes) {
   EXPECT_TRUE(HasMissedOverrides(*base, *last));
   EXPECT_FALSE(HasEndedOverrides(*base, *hashed));
 
-  for (const auto& [from, update, to] : {std::tuple(base, put, there),
-                                         std::tuple(there, move, moved),
-                                         std::tuple(hashed, gone, last)}) {
+  for (const auto& [from, update, to] :
+       {std::tuple(base, put, there), std::tuple(there, move, moved),
+        std::tuple(hashed, gone, last)}) {
     Delta delta{from->history(), from->version(), to->version(), update, to->digest()};
     ASSERT_OK_AND_ASSIGN(const Delta read, DecodeDelta(EncodeDelta(delta)));
     EXPECT_EQ(read, delta);
@@ -333,7 +334,8 @@ TEST(OverrideUpdateTest, WhatDoesNotFit) {
   Update nodes;
   nodes.assignments = {{HashRangeSet({Quarter(3)}), "a", Epoch(9)}};
   nodes.remove_nodes = {"c"};
-  EXPECT_THAT(Refusal(*base, nodes), HasSubstr("'c' still owns keys of the override for prefix 't'"));
+  EXPECT_THAT(Refusal(*base, nodes),
+              HasSubstr("'c' still owns keys of the override for prefix 't'"));
   Update plane;
   plane.assignments = {{HashRangeSet::Whole(1), "a", Epoch(9)}};
   EXPECT_THAT(Refusal(*base, plane), HasSubstr("is on the plane of an override"));

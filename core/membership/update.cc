@@ -303,8 +303,8 @@ absl::Status PutOneOverride(std::string_view field, const PutOverride& put, Epoc
     return absl::OkStatus();
   }
   if (at->rule != put.rule) {
-    return absl::InvalidArgumentError(fmt::format("{}.rule: plane {} is that of {}", field,
-                                                  put.plane, at->rule.ToString()));
+    return absl::InvalidArgumentError(
+        fmt::format("{}.rule: plane {} is that of {}", field, put.plane, at->rule.ToString()));
   }
   if (put.epoch <= std::max(highest, at->epoch)) {
     return absl::InvalidArgumentError(
@@ -508,8 +508,8 @@ Plane PlaneIn(const Membership& membership, Plane plane, const OverrideRule& rul
   for (const Override& item : membership.overrides()) {
     const bool covers = item.rule.match == OverrideRule::Match::kPrefix &&
                         item.rule.Matches(rule.bytes) && item.rule.bytes.size() > length;
-    const bool shorter = item.rule.bytes.size() < rule.bytes.size() ||
-                         rule.match == OverrideRule::Match::kKey;
+    const bool shorter =
+        item.rule.bytes.size() < rule.bytes.size() || rule.match == OverrideRule::Match::kKey;
     if (!covers || !shorter) continue;
     best = item.plane;
     length = item.rule.bytes.size();

@@ -33,10 +33,10 @@ struct PutOverride {
 
 // One change of a membership. Applied in the order of the fields.
 struct Update {
-  std::vector<Node> put_nodes;            // added, or replaced by id
+  std::vector<Node> put_nodes;  // added, or replaced by id
   // Above 0: the directory is grown to 2^bits buckets; children inherit owner, epoch and pin.
   uint32_t directory_bits = 0;
-  std::vector<HashPoint> split_at;        // range ends to insert; children inherit owner and epoch
+  std::vector<HashPoint> split_at;  // range ends to insert; children inherit owner and epoch
   // A new one has plane next_plane or above, and changes no owner: as hashed, epoch 0. One that is
   // replaced keeps its rule, and gets an epoch above all that hold on its plane.
   std::vector<PutOverride> put_overrides;
@@ -71,8 +71,8 @@ struct Delta {
 // snapshot); DataLoss: the digest differs after applying (ask for a snapshot).
 absl::StatusOr<Membership::Ptr> ApplyDelta(const Membership& base, const Delta& delta);
 
-// What differs between two memberships of one keyspace: maximal ranges by (from, to). On the plane of
-// an override that is in one of them only, the other holds points as hashed.
+// What differs between two memberships of one keyspace: maximal ranges by (from, to). On the plane
+// of an override that is in one of them only, the other holds points as hashed.
 struct RangeMove {
   NodeId from;
   NodeId to;

@@ -22,8 +22,8 @@ absl::Status BadWord(std::string_view word) {
 }
 
 // The part of `floor` whose ranges are still held under an epoch that the floor closes. On a plane
-// that this map does not know yet, all of it; on one that is over, none: its keys are elsewhere, and
-// what gave them back was decided after the floor.
+// that this map does not know yet, all of it; on one that is over, none: its keys are elsewhere,
+// and what gave them back was decided after the floor.
 HashRangeSet StillClosed(const Membership& membership, const Floor& floor) {
   HashRangeSet closed;
   for (const Plane plane : floor.ranges.Planes()) {
@@ -148,9 +148,10 @@ absl::Status OwnerView::CheckPlanes(const HashRangeSet& ranges) const {
   const std::vector<Plane> planes = ranges.Planes();
   if (planes.empty() || planes.back() == kCommonPlane) return absl::OkStatus();
   if (membership_ != nullptr && membership_->KnowsPlanesOf(ranges)) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
-      "version {} of the membership does not know the override on plane {} yet: install a newer one",
-      membership_ == nullptr ? 0 : membership_->version().value, planes.back()));
+  return absl::FailedPreconditionError(
+      fmt::format("version {} of the membership does not know the override on plane {} yet: "
+                  "install a newer one",
+                  membership_ == nullptr ? 0 : membership_->version().value, planes.back()));
 }
 
 // A floor may be forgotten only where the installed map has a higher epoch: no older map can come

@@ -414,8 +414,8 @@ TEST(OverrideFence, WaitsForTheMapThatKnowsTheRule) {
               StatusIs(absl::StatusCode::kFailedPrecondition, "version 2"));
   // A floor that comes with a grant closes as soon as the keys can be told.
   const uint64_t seq = view.Renew(kNow);
-  ASSERT_OK(view.Grant({seq, Term(1), absl::Seconds(10), Version(2),
-                        {{HashRangeSet::Whole(1), Epoch(6)}}}));
+  ASSERT_OK(view.Grant(
+      {seq, Term(1), absl::Seconds(10), Version(2), {{HashRangeSet::Whole(1), Epoch(6)}}}));
   ASSERT_OK(view.Install(TenantMap(3, std::nullopt, 0)));
   EXPECT_EQ(view.AdmitWrite({In(0), 1}, Word(5), kNow).verdict, Verdict::kFencing);
   EXPECT_TRUE(view.AdmitWrite(In(0), Word(5), kNow).ok());
@@ -436,8 +436,7 @@ TEST(OverrideFence, AFloorEndsWithItsPlane) {
 TEST(OverrideFence, EntitlementIsByPlane) {
   OwnerView view = ViewOf("a");
   const HashRangeSet given = HashRangeSet({Quarter(0), Quarter(1)}).CarriedTo(1);
-  ASSERT_OK(view.Install(
-      TenantMap(3, 1, 6, {{"grow", 0, "a", "b", MovePhase::kGrace, given}})));
+  ASSERT_OK(view.Install(TenantMap(3, 1, 6, {{"grow", 0, "a", "b", MovePhase::kGrace, given}})));
   EXPECT_TRUE(view.IsEntitled({In(0), 1})) << "in grace";
   EXPECT_FALSE(view.Owns({In(0), 1}));
   EXPECT_TRUE(view.AdmitPeek({In(0), 1}, Word(6)).ok());

@@ -278,12 +278,15 @@ TEST(WireMembershipTest, BadNodeIsRefusedWithItsField) {
 
 MembershipData OverriddenData() {
   MembershipData data = DirectoryData();
-  data.overrides = {
-      {2, {OverrideRule::Match::kPrefix, std::string("t\0", 2)}, {{7, 0}, {UINT64_MAX, 1}}, Epoch(9)},
-      {3, {OverrideRule::Match::kKey, "\xff"}, {}, Epoch()}};
+  data.overrides = {{2,
+                     {OverrideRule::Match::kPrefix, std::string("t\0", 2)},
+                     {{7, 0}, {UINT64_MAX, 1}},
+                     Epoch(9)},
+                    {3, {OverrideRule::Match::kKey, "\xff"}, {}, Epoch()}};
   data.next_plane = 5;
   data.pins = {{1, "b"}, {8, "a"}};
-  data.moves = {{"mig-1", 0, "a", "b", MovePhase::kWarming, HashRangeSet({HashRange{UINT64_MAX, 7, 2}})}};
+  data.moves = {
+      {"mig-1", 0, "a", "b", MovePhase::kWarming, HashRangeSet({HashRange{UINT64_MAX, 7, 2}})}};
   return data;
 }
 
@@ -296,7 +299,8 @@ TEST(WireMembershipTest, OverridesAndPinsRoundTrip) {
   delta.from = Version(7);
   delta.to = Version(8);
   delta.update.directory_bits = 12;
-  delta.update.put_overrides = {{3, {OverrideRule::Match::kKey, "\xff"}, {{UINT64_MAX, "a"}}, Epoch(10)}};
+  delta.update.put_overrides = {
+      {3, {OverrideRule::Match::kKey, "\xff"}, {{UINT64_MAX, "a"}}, Epoch(10)}};
   delta.update.remove_overrides = {2};
   delta.update.remove_pins = {8};
   delta.update.put_pins = {{2, "a"}};
@@ -319,14 +323,16 @@ TEST(WireMembershipTest, MalformedOverridesAreRefused) {
               StatusIs(kInvalid, "3 range_ends have 2 range_owners"));
   EXPECT_THAT(refused([](auto* m) { m->mutable_overrides(0)->set_range_owners(1, 2); }),
               StatusIs(kInvalid, "overrides[0].ranges[1].owner: 2"));
-  EXPECT_THAT(refused([](auto* m) { m->set_next_plane(3); }), StatusIs(kInvalid, "overrides[1].plane"));
+  EXPECT_THAT(refused([](auto* m) { m->set_next_plane(3); }),
+              StatusIs(kInvalid, "overrides[1].plane"));
   EXPECT_THAT(refused([](auto* m) { m->mutable_moves(0)->mutable_ranges()->add_planes(2); }),
               StatusIs(kInvalid, "1 starts but 2 planes"));
   EXPECT_THAT(refused([](auto* m) { m->mutable_pins(1)->set_bucket(1024); }),
               StatusIs(kInvalid, "pins[1].bucket: 1024"));
   EXPECT_THAT(refused([](auto* m) { m->mutable_pins(1)->set_node("z"); }),
               StatusIs(kInvalid, "pins[1].node: 'z' is not a node"));
-  EXPECT_THAT(refused([](auto* m) { m->clear_overrides(); }), StatusIs(kInvalid, "no override has plane 2"));
+  EXPECT_THAT(refused([](auto* m) { m->clear_overrides(); }),
+              StatusIs(kInvalid, "no override has plane 2"));
   EXPECT_THAT(refused([](auto* m) { m->clear_pins(); }),
               StatusIs(absl::StatusCode::kDataLoss, "digest"));
 }

@@ -79,7 +79,7 @@ class Cluster {
 
   // `plan` has the changes; the rest is filled in here.
   [[nodiscard]] absl::StatusOr<v1::Migration> Submit(const MigrationId& id, v1::MigrationPlan plan,
-                                       const MigrationTerms& terms);
+                                                     const MigrationTerms& terms);
   [[nodiscard]] absl::StatusOr<v1::Migration> SubmitAdd(const MigrationId& id, const NodeId& node,
                                                         const MigrationTerms& terms);
   [[nodiscard]] absl::StatusOr<v1::Migration> SubmitRemove(const MigrationId& id,

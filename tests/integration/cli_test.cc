@@ -238,10 +238,9 @@ TEST_F(CliTest, BucketsPinsWeightsAndGrowth) {
   EXPECT_THAT(unpinned.err, HasSubstr("changes[0].unpin.buckets[0]: bucket 7 is not pinned"));
 
   // What moves nothing ends at once, without any agent.
-  const auto owner = nlohmann::json::parse(
-      Run({"keyspace", "move-buckets", "--buckets", "0-63", "--to", "cache-02", "--dry-run", "-o",
-           "json"})
-          .out);
+  const auto owner = nlohmann::json::parse(Run({"keyspace", "move-buckets", "--buckets", "0-63",
+                                                "--to", "cache-02", "--dry-run", "-o", "json"})
+                                               .out);
   ASSERT_TRUE(owner.contains("moves")) << owner;
   const auto pinned = Run({"keyspace", "pins", "-o", "json"});
   EXPECT_EQ(nlohmann::json::parse(pinned.out)["pins"].size(), 0u);
@@ -301,8 +300,8 @@ TEST_F(CliTest, APlannedMigrationIsFollowedAndAborted) {
 TEST_F(CliTest, OverridesArePreviewedSubmittedAndListed) {
   Create();
   EXPECT_THAT(Run({"override", "list"}).out, HasSubstr("has no overrides at v1"));
-  const std::vector<std::string> set = {"override", "set", "--prefix", "tenant-7:", "--to",
-                                        "cache-02"};
+  const std::vector<std::string> set = {"override",  "set",  "--prefix",
+                                        "tenant-7:", "--to", "cache-02"};
   const auto with = [&](std::vector<std::string> more) {
     std::vector<std::string> args = set;
     args.insert(args.end(), more.begin(), more.end());
@@ -313,7 +312,8 @@ TEST_F(CliTest, OverridesArePreviewedSubmittedAndListed) {
   EXPECT_THAT(dry.out, HasSubstr("Override  prefix 'tenant-7:': as hashed \xe2\x86\x92 cache-02"));
   EXPECT_THAT(dry.out, HasSubstr("cache-01"));
   EXPECT_EQ(Run({"override", "set", "--to", "cache-02"}).exit_code, 2) << "which keys?";
-  EXPECT_EQ(Run({"override", "set", "--key", "a", "--prefix", "b", "--to", "cache-02"}).exit_code, 2);
+  EXPECT_EQ(Run({"override", "set", "--key", "a", "--prefix", "b", "--to", "cache-02"}).exit_code,
+            2);
   const auto hex = Run({"override", "set", "--key-hex", "0g", "--to", "cache-02", "--dry-run"});
   EXPECT_EQ(hex.exit_code, 2);
   EXPECT_THAT(hex.err, HasSubstr("--key-hex: '0g'"));

@@ -378,8 +378,8 @@ TEST_F(OverrideTest, ATenantIsIsolatedAndGoesBack) {
   std::atomic<bool> stop = false;
   std::thread writer([&] {
     for (int round = 0; !stop; ++round) {
-      const std::string key = round % 2 == 0 ? TenantKey((round * 7919) % 600)
-                                             : KeyOf((round * 7919) % 1000);
+      const std::string key =
+          round % 2 == 0 ? TenantKey((round * 7919) % 600) : KeyOf((round * 7919) % 1000);
       if (round % 10 == 0) {
         Delete(key);
       } else {

@@ -78,8 +78,7 @@ Json Case(const std::string& name, const MembershipData& data,
   const Membership::Ptr membership = Membership::Create(data).value();
   Json ranges = Json::array();
   for (const OwnedRange& range : membership->ranges()) {
-    ranges.push_back(
-        {Hex(range.end), membership->nodes()[range.owner].id, range.epoch.value});
+    ranges.push_back({Hex(range.end), membership->nodes()[range.owner].id, range.epoch.value});
   }
   Json routes = Json::array();
   for (const std::string& key : keys) {
@@ -118,22 +117,21 @@ Json Cases() {
   list.push_back(Case("a tenant on two nodes", data, Keys("tenant:", 10)));
   data.overrides = {Rule(1, kPrefix, "tenant:", {{5, 1}, {kHalf, 0}}, 9)};
   list.push_back(Case("the first range of a plane wraps", data, Keys("tenant:", 10)));
-  data.overrides = {Rule(1, kPrefix, "t", {{UINT64_MAX, 0}}, 9),
-                    Rule(2, kPrefix, "t:b:", {{UINT64_MAX, 1}}, 10),
-                    Rule(3, kKey, "t:b:1", {{UINT64_MAX, 2}}, 11),
-                    Rule(4, kKey, "t:b:", {{UINT64_MAX, 2}}, 12),
-                    Rule(5, kPrefix, std::string("\0\xff", 2), {{UINT64_MAX, 2}}, 13)};
-  list.push_back(Case("a key wins over prefixes, the longest prefix over others", data,
-                      {"t", "t:", "t:b", "t:b:", "t:b:1", "t:b:12", "x", "",
-                       std::string("\0\xff", 2), std::string("\0\xff\x01", 3),
-                       std::string("\0", 1)}));
+  data.overrides = {
+      Rule(1, kPrefix, "t", {{UINT64_MAX, 0}}, 9), Rule(2, kPrefix, "t:b:", {{UINT64_MAX, 1}}, 10),
+      Rule(3, kKey, "t:b:1", {{UINT64_MAX, 2}}, 11), Rule(4, kKey, "t:b:", {{UINT64_MAX, 2}}, 12),
+      Rule(5, kPrefix, std::string("\0\xff", 2), {{UINT64_MAX, 2}}, 13)};
+  list.push_back(
+      Case("a key wins over prefixes, the longest prefix over others", data,
+           {"t", "t:", "t:b", "t:b:", "t:b:1", "t:b:12", "x", "", std::string("\0\xff", 2),
+            std::string("\0\xff\x01", 3), std::string("\0", 1)}));
   data.overrides = {Rule(1, kPrefix, "tenant:", {}, 0), Rule(2, kPrefix, "user:", {}, 3)};
   list.push_back(Case("as hashed, under no epoch and under one of its own", data,
                       Keys("tenant:", 8) + Keys("user:", 8)));
   data.overrides = {Rule(1, kPrefix, "t:", {{UINT64_MAX, 1}}, 9), Rule(2, kPrefix, "t:b:", {}, 7),
                     Rule(3, kKey, "t:b:1", {}, 12)};
-  list.push_back(Case("as hashed means as the next rule has it", data,
-                      {"t:a", "t:b:0", "t:b:1", "t:b:2"}));
+  list.push_back(
+      Case("as hashed means as the next rule has it", data, {"t:a", "t:b:0", "t:b:1", "t:b:2"}));
   data.overrides = {Rule(1, kPrefix, "tenant:", {}, 0)};
   const Membership::Ptr hashed = Membership::Create(data).value();
   data.moves = {{"m1", 0, "a", "c", MovePhase::kWarming, hashed->OwnedOn(1, 0)},

@@ -36,8 +36,8 @@ absl::Status DecodeJson(std::string_view what, std::string_view text,
 Json EncodeTime(absl::Time time) { return absl::ToUnixNanos(time); }
 absl::Time DecodeTime(const Json& json) { return absl::FromUnixNanos(json.get<int64_t>()); }
 
-// Ranges of the common plane, 32 digits each; then for each other plane '@', its number in 8 digits,
-// and its ranges.
+// Ranges of the common plane, 32 digits each; then for each other plane '@', its number in 8
+// digits, and its ranges.
 std::string EncodeRanges(const HashRangeSet& ranges) {
   std::string text;
   const std::vector<HashRange> list = ranges.Ranges();

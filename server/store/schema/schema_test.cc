@@ -74,9 +74,9 @@ TEST(SchemaJsonTest, RangesOfPlanesRoundTrip) {
     EXPECT_EQ(back, ranges);
   }
   const std::string range(32, '1');
-  for (const std::string& damaged : {std::string("@"), std::string("@0000000"), "@0000000g" + range,
-                                     std::string("@00000001"), "@00000001" + range + "1",
-                                     "@@0000001" + range}) {
+  for (const std::string& damaged :
+       {std::string("@"), std::string("@0000000"), "@0000000g" + range, std::string("@00000001"),
+        "@00000001" + range + "1", "@@0000001" + range}) {
     EXPECT_FALSE(DecodeRanges(damaged, back)) << damaged;
   }
 }
