@@ -304,21 +304,21 @@ TEST_F(GuardCoreTest, BadOptionsAreNamed) {
   EXPECT_FALSE(guard->HasLease());
 }
 
-// Keys that begin with "key" have an override: as hashed under `epoch`, or none.
+// Keys that begin with "k" have an override: as hashed under `epoch`, or none.
 Membership::Ptr WithRule(const Membership& base, std::optional<uint64_t> epoch,
                          std::optional<NodeIndex> node = std::nullopt) {
   MembershipData data = base.data();
   data.version = data.version.Next();
   data.next_plane = 2;
   data.overrides.clear();
-  if (epoch) data.overrides = {{1, {OverrideRule::Match::kPrefix, "key"}, {}, Epoch(*epoch)}};
+  if (epoch) data.overrides = {{1, {OverrideRule::Match::kPrefix, "k"}, {}, Epoch(*epoch)}};
   if (node) data.overrides[0].ranges = {{UINT64_MAX, *node}};
   return client_testing::Must(Membership::Create(std::move(data)));
 }
 
 TEST_F(GuardCoreTest, AFenceOfAnOverrideWaitsUntilItsKeysCanBeTold) {
   AttachWithLease();
-  ASSERT_TRUE(key_.starts_with("key")) << key_;
+  ASSERT_TRUE(key_.starts_with("k")) << key_;
   std::optional<WriteGuard> write = client_testing::Must(core_->Begin(key_, Word(1)));
   core_->SetTasks({MakeTask(FenceTask{HashRangeSet::Whole(1), Epoch(1)})});
   EXPECT_TRUE(core_->TakeReports().empty());
@@ -360,7 +360,7 @@ TEST_F(GuardCoreTest, WhatAnEndedOverrideHadIsReleased) {
   membership_ = WithRule(*WithRule(*plain, 0), 6, 0);
   AttachWithLease();
   const std::string others = KeyOwnedBy(*plain, "b");
-  ASSERT_TRUE(others.starts_with("key")) << others;
+  ASSERT_TRUE(others.starts_with("k")) << others;
   EXPECT_EQ(core_->PointOf(others).plane, 1u);
   core_->OnMembership(WithRule(*membership_, std::nullopt));
   EXPECT_OK(WaitFor("the release of what hashes to b", kDefaultWait, [&] {

@@ -33,7 +33,7 @@ void ForgottenLog::Add(const OwnerView& view, std::string_view key, KeyPoint poi
   if (left) {
     Forward(std::string(key));
   } else {
-    waiting_.push_back({std::string(key), view.membership()->RangeOf(point).epoch});
+    waiting_.push_back({std::string(key), point.hash, view.membership()->RangeOf(point).epoch});
   }
 }
 
@@ -41,7 +41,7 @@ void ForgottenLog::Settle(const OwnerView& view) {
   std::deque<Waiting> waiting;
   for (Waiting& entry : waiting_) {
     // By the rules of today: an override may have come or gone since.
-    const KeyPoint point = view.membership()->PointOf(entry.key);
+    const KeyPoint point(entry.hash, view.membership()->PointOf(entry.key).plane);
     const Epoch epoch = view.membership()->RangeOf(point).epoch;
     if (epoch != entry.epoch) {
       // Another tenure, of another node or of this one again: the key may have come back with it.

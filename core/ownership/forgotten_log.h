@@ -44,6 +44,7 @@ class ForgottenLog {
  private:
   struct Waiting {
     std::string key;
+    HashPoint hash;
     Epoch epoch;  // of the range when the delete came
   };
   void MakeRoom(size_t bytes);
