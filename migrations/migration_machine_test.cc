@@ -172,16 +172,15 @@ TEST(MachineTest, AWeightHoldsFromThePreparationAndGoesBackWithAnAbort) {
   const auto weight = [](const MachineWorld& world) {
     return world.head().nodes()[world.head().FindNode("cache-01").value()].weight_milli;
   };
-  for (const Stage stage : {Stage::kWarming, Stage::kVerifying, Stage::kFencing, Stage::kCommitted,
-                            Stage::kSoaking}) {
+  for (const Stage stage :
+       {Stage::kWarming, Stage::kVerifying, Stage::kFencing, Stage::kCommitted, Stage::kSoaking}) {
     SCOPED_TRACE(StageName(stage));
     MachineWorld world(Base(PlacementKind::kDirectory), Reweigh());
     ASSERT_TRUE(world.RunToStage(stage));
     EXPECT_EQ(weight(world), 3000u);
-    ASSERT_TRUE(world
-                    .Command(stage == Stage::kSoaking ? OperatorCommand::kUndo
-                                                      : OperatorCommand::kAbort)
-                    .ok());
+    ASSERT_TRUE(
+        world.Command(stage == Stage::kSoaking ? OperatorCommand::kUndo : OperatorCommand::kAbort)
+            .ok());
     ASSERT_TRUE(world.RunToEnd());
     EXPECT_NE(world.record().stage, Stage::kSucceeded);
     EXPECT_EQ(weight(world), 1000u);

@@ -55,8 +55,9 @@ absl::Status CheckRebalance(const std::string& field, const Rebalance& rebalance
                                                   Rebalance::kMaxBucketLoad));
   }
   if (rebalance.tolerance_ppm <= kWholePpm) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{}.tolerance_ppm: {} is out of bounds: use 0 to {}",
-                                                field, rebalance.tolerance_ppm, kWholePpm));
+  return absl::InvalidArgumentError(
+      fmt::format("{}.tolerance_ppm: {} is out of bounds: use 0 to {}", field,
+                  rebalance.tolerance_ppm, kWholePpm));
 }
 
 // What stands in one change and must stand in no other.
@@ -104,9 +105,8 @@ class ChangeChecker {
 
   absl::Status NameNode(const NodeId& node) {
     if (nodes_.insert(node).second) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("{}: node '{}' is named by an earlier change too: name each node once", field_,
-                    node));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: node '{}' is named by an earlier change too: name each node once", field_, node));
   }
 
   static absl::Status NameBuckets(const std::string& field, const std::vector<uint32_t>& buckets,
@@ -117,8 +117,8 @@ class ChangeChecker {
     for (size_t i = 0; i < buckets.size(); ++i) {
       constexpr uint32_t kHighest = (uint32_t{1} << KeyspaceSpec::kMaxDirectoryBits) - 1;
       if (buckets[i] > kHighest) {
-        return absl::InvalidArgumentError(fmt::format(
-            "{}[{}]: {} is no bucket: use 0 to {}", field, i, buckets[i], kHighest));
+        return absl::InvalidArgumentError(
+            fmt::format("{}[{}]: {} is no bucket: use 0 to {}", field, i, buckets[i], kHighest));
       }
       if (!named.insert(buckets[i]).second) {
         return absl::InvalidArgumentError(fmt::format(

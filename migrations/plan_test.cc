@@ -129,8 +129,8 @@ TEST(PlanTest, BucketsAndRebalanceAreNamedOnce) {
                   SetWeight{"cache-02", 500}, Rebalance{}};
   EXPECT_TRUE(ValidatePlan(plan).ok()) << "a bucket may be unpinned and moved, a node be both";
   plan.changes.push_back(MoveBuckets{{4, 2}, "cache-02"});
-  ExpectError(plan,
-              "changes[5].move_buckets.buckets[1]: bucket 2 is named before: name each bucket once");
+  ExpectError(
+      plan, "changes[5].move_buckets.buckets[1]: bucket 2 is named before: name each bucket once");
   plan.changes.back() = Rebalance{};
   ExpectError(plan, "changes[5]: an earlier change rebalances too: rebalance once");
 }

@@ -29,13 +29,13 @@ constexpr size_t kMaxPinChanges = 4096;
 
 // What a plan changes, checked against the membership.
 struct Changes {
-  std::vector<Node> added;           // sorted by id
-  std::vector<NodeId> removed;       // sorted
-  std::vector<Reweight> reweights;   // sorted by id
-  std::vector<Node> after;           // members when all is done, sorted by id
+  std::vector<Node> added;          // sorted by id
+  std::vector<NodeId> removed;      // sorted
+  std::vector<Reweight> reweights;  // sorted by id
+  std::vector<Node> after;          // members when all is done, sorted by id
   std::vector<BucketChange::Placed> placed;
-  std::vector<Pin> pins_put;           // sorted by bucket
-  std::vector<uint32_t> pins_removed;  // sorted
+  std::vector<Pin> pins_put;             // sorted by bucket
+  std::vector<uint32_t> pins_removed;    // sorted
   const Rebalance* rebalance = nullptr;  // of the plan
 };
 
@@ -150,7 +150,8 @@ class ChangeCollector {
   absl::Status AddKind(const SetWeight& set) {
     const std::string field = field_ + ".set_weight";
     RETURN_IF_ERROR(NeedDirectory(
-        field, "the tokens of a ring stay where they are: remove the node and add it again, or use"));
+        field,
+        "the tokens of a ring stay where they are: remove the node and add it again, or use"));
     ASSIGN_OR_RETURN(const Node* const node, FindMember(field + ".node", set.node));
     if (node->weight_milli == set.weight_milli) {
       return absl::InvalidArgumentError(
@@ -194,10 +195,10 @@ class ChangeCollector {
     changes_.rebalance = &rebalance;
     if (rebalance.bucket_load.empty()) return absl::OkStatus();
     if (membership_.spec().allocator == Allocator::kRendezvous) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}.bucket_load: rendezvous decides by names and weights alone: give weights, "
-                      "or pin the buckets that are hot",
-                      field));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}.bucket_load: rendezvous decides by names and weights alone: give weights, "
+          "or pin the buckets that are hot",
+          field));
     }
     if (rebalance.bucket_load.size() != membership_.ranges().size()) {
       return absl::InvalidArgumentError(fmt::format(
@@ -324,9 +325,9 @@ absl::Status ChangeCollector::CheckPinsOfRemoved() const {
         fmt::format("changes: '{}' is removed, and bucket{} {}{} pinned to it: unpin them, or move "
                     "them with a pin to another node, in the same plan",
                     node, left.size() > 1 ? "s" : "", absl::StrJoin(left, ", "),
-                    more > 0             ? fmt::format(" and {} more are", more)
+                    more > 0          ? fmt::format(" and {} more are", more)
                     : left.size() > 1 ? " are"
-                                         : " is"));
+                                      : " is"));
   }
   return absl::OkStatus();
 }
@@ -352,8 +353,7 @@ using Balance = ReallocateOptions::Balance;
 // What may move beside what is asked for by name.
 Balance BalanceOf(const Changes& changes) {
   if (changes.rebalance != nullptr || !changes.reweights.empty()) return Balance::kAll;
-  return changes.added.empty() && changes.removed.empty() ? Balance::kNothing
-                                                          : Balance::kAddedOnly;
+  return changes.added.empty() && changes.removed.empty() ? Balance::kNothing : Balance::kAddedOnly;
 }
 
 absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const Changes& changes) {
@@ -388,7 +388,8 @@ absl::Status CheckEffect(const Changes& changes, const Reallocation& reallocatio
   if (has_effect) return absl::OkStatus();
   return absl::InvalidArgumentError(
       changes.rebalance != nullptr
-          ? "changes: nothing would move: every node is as close to its target as buckets, pins and "
+          ? "changes: nothing would move: every node is as close to its target as buckets, pins "
+            "and "
             "tolerance allow"
           : "changes: nothing would move: the buckets are where the plan wants them");
 }
@@ -634,12 +635,12 @@ void WarnOfPins(const Membership& membership, const Changes& changes,
                                   [&](const Pin& pin) { return !changed.contains(pin.bucket); });
   if (stay == 0) return;
   warnings.push_back(fmt::format("{} pinned bucket{} where {}", stay,
-                                 stay == 1 ? " stays" : "s stay", stay == 1 ? "it is" : "they are"));
+                                 stay == 1 ? " stays" : "s stay",
+                                 stay == 1 ? "it is" : "they are"));
 }
 
 std::vector<std::string> WarningsOf(const Membership& membership, const Changes& changes,
-                                    const MigrationPlan& plan,
-                                    const std::vector<RangeMove>& moves,
+                                    const MigrationPlan& plan, const std::vector<RangeMove>& moves,
                                     const std::map<NodeId, NodeFact>& facts) {
   const std::string timeout = absl::FormatDuration(plan.strategy.warm_timeout);
   std::set<NodeId> involved;

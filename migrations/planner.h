@@ -52,8 +52,8 @@ struct Reweight {
 
 // What a plan with a load does to it.
 struct LoadFigures {
-  double moved_share = 0;  // of the load
-  double ideal_share = 0;  // the least that gives every node its part by weight
+  double moved_share = 0;           // of the load
+  double ideal_share = 0;           // the least that gives every node its part by weight
   double max_over_mean_before = 0;  // by weight
   double max_over_mean_after = 0;
   friend bool operator==(const LoadFigures&, const LoadFigures&) = default;

@@ -325,11 +325,11 @@ TEST(PlannerTest, NamedBucketsMoveAndNothingElse) {
 TEST(PlannerTest, PinsAndUnpinsOfAPlan) {
   const Membership::Ptr bare = Make(Spec(PlacementKind::kDirectory), 4);
   const std::vector<uint32_t> mine = BucketsOf(*bare, "cache-01", 5);
-  const Membership::Ptr base = WithPins(
-      bare, {{mine[0], "cache-01"}, {mine[1], "cache-01"}, {mine[2], "cache-01"}});
+  const Membership::Ptr base =
+      WithPins(bare, {{mine[0], "cache-01"}, {mine[1], "cache-01"}, {mine[2], "cache-01"}});
   absl::StatusOr<Preview> preview = Plan(
       *base,
-      PlanOf({MoveBuckets{{mine[0], mine[3]}, "cache-03", true},   // pinned anew; pinned
+      PlanOf({MoveBuckets{{mine[0], mine[3]}, "cache-03", true},     // pinned anew; pinned
               MoveBuckets{{mine[1]}, "cache-00"}, Unpin{{mine[1]}},  // free where it goes
               MoveBuckets{{mine[2], mine[4]}, "cache-01", true}}),   // as it is; pinned in place
       Facts(4));
@@ -490,12 +490,15 @@ TEST(PlannerTest, RefusesChangesOfADirectoryThatDoNotFit) {
       {{SetWeight{"cache-00", 1000}}, "set_weight.weight: 1 is the weight of 'cache-00' already"},
       {{MoveBuckets{{4095, 4096}, "cache-00"}},
        "changes[0].move_buckets.buckets[1]: keyspace 'sessions' has no bucket 4096: use 0 to 4095"},
-      {{MoveBuckets{{mine[8]}, "cache-09"}}, "changes[0].move_buckets.to: 'cache-09' is not a node"},
+      {{MoveBuckets{{mine[8]}, "cache-09"}},
+       "changes[0].move_buckets.to: 'cache-09' is not a node"},
       {{RemoveNode{"cache-00"}, MoveBuckets{{mine[8]}, "cache-00"}},
-       "changes[1].move_buckets.to: 'cache-00' is not a node of keyspace 'sessions' after this plan"},
+       "changes[1].move_buckets.to: 'cache-00' is not a node of keyspace 'sessions' after this "
+       "plan"},
       {{MoveBuckets{{mine[0]}, "cache-00"}},
-       fmt::format("changes[0].move_buckets: bucket {} is pinned to 'cache-01': pin it where it goes",
-                   mine[0])},
+       fmt::format(
+           "changes[0].move_buckets: bucket {} is pinned to 'cache-01': pin it where it goes",
+           mine[0])},
       {{MoveBuckets{{mine[8]}, "cache-01"}}, "nothing would move: the buckets are where"},
       {{MoveBuckets{{mine[0]}, "cache-01", true}}, "nothing would move: the buckets are where"},
       {{Unpin{{mine[8]}}}, fmt::format("unpin.buckets[0]: bucket {} is not pinned", mine[8])},

@@ -215,8 +215,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       return;
     case Step::kAbortFencing:
       ReserveEpoch(view, command);
-      command.update =
-          WithdrawUpdate(record, *view.head, KeepWithDonors(record, next.wave_epoch));
+      command.update = WithdrawUpdate(record, *view.head, KeepWithDonors(record, next.wave_epoch));
       next.failure = note;
       return;
     case Step::kRetreat:

@@ -43,21 +43,21 @@ ExitCode ShowPins(Session& session) {
     for (const v1::Pin& pin : membership.pins()) {
       pins.push_back({{"bucket", pin.bucket()}, {"node", pin.node()}});
     }
-    std::cout << nlohmann::json({{"version", membership.version()}, {"pins", std::move(pins)}})
-                     .dump(2)
-              << "\n";
+    std::cout
+        << nlohmann::json({{"version", membership.version()}, {"pins", std::move(pins)}}).dump(2)
+        << "\n";
     return ExitCode::kDone;
   }
   if (membership.pins().empty()) {
-    std::cout << fmt::format("no bucket of {} is pinned at v{}\n", *keyspace,
-                             membership.version());
+    std::cout << fmt::format("no bucket of {} is pinned at v{}\n", *keyspace, membership.version());
     return ExitCode::kDone;
   }
   // Buckets that follow each other on one node are one row, in the words of --buckets.
   Table table({{"BUCKETS"}, {"COUNT", true}, {"NODE"}});
   for (int i = 0; i < membership.pins_size();) {
     int end = i + 1;
-    while (end < membership.pins_size() && membership.pins(end).node() == membership.pins(i).node() &&
+    while (end < membership.pins_size() &&
+           membership.pins(end).node() == membership.pins(i).node() &&
            membership.pins(end).bucket() == membership.pins(end - 1).bucket() + 1) {
       ++end;
     }
@@ -107,7 +107,8 @@ void AddGrow(CLI::App* noun, Run* run) {
   CLI::App* grow = noun->add_subcommand(
       "grow", "divide every bucket of a directory; no key changes its owner or epoch");
   grow->add_option("--bits", flags->bits, "2^N buckets, up to 20")->required();
-  grow->add_option("--base-version", flags->base_version, "refuse when the membership has moved on");
+  grow->add_option("--base-version", flags->base_version,
+                   "refuse when the membership has moved on");
   grow->add_flag("--dry-run", flags->dry_run, "check only");
   grow->callback([run, flags] { *run = [flags](Session& s) { return Grow(s, *flags); }; });
 }
@@ -183,8 +184,8 @@ ExitCode Rebalance(Session& session, const RebalanceFlags& flags) {
 
 void AddRebalance(CLI::App* noun, Run* run) {
   auto flags = std::make_shared<RebalanceFlags>();
-  CLI::App* rebalance = noun->add_subcommand(
-      "rebalance", "move buckets until shares, or loads, fit the weights");
+  CLI::App* rebalance =
+      noun->add_subcommand("rebalance", "move buckets until shares, or loads, fit the weights");
   rebalance->add_option("--load", flags->load,
                         "load of each bucket: a number a line, or a JSON array");
   flags->tolerance = rebalance->add_option(

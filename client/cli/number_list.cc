@@ -103,8 +103,8 @@ absl::StatusOr<std::vector<uint64_t>> ReadLoadFile(const std::string& path) {
   while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), file.gcount() > 0) {
     text.append(chunk, 0, static_cast<size_t>(file.gcount()));
     if (static_cast<std::streamsize>(text.size()) > kMaxFileBytes) {
-      return absl::InvalidArgumentError(fmt::format("--load: '{}' has more than {} bytes",
-                                                    Printable(path, 200), kMaxFileBytes));
+      return absl::InvalidArgumentError(
+          fmt::format("--load: '{}' has more than {} bytes", Printable(path, 200), kMaxFileBytes));
     }
   }
   return ParseLoad("--load: " + Printable(path, 200), text);

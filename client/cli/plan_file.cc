@@ -242,7 +242,8 @@ class Reader {
     const absl::StatusOr<std::vector<uint32_t>> buckets = ParseBuckets(node.Scalar());
     if (!buckets.ok()) return Error(node, path, std::string(buckets.status().message()));
     const Reflection* reflection = message->GetReflection();
-    if (static_cast<size_t>(reflection->FieldSize(*message, field)) + buckets->size() > kMaxBuckets) {
+    if (static_cast<size_t>(reflection->FieldSize(*message, field)) + buckets->size() >
+        kMaxBuckets) {
       return Error(node, path, fmt::format("has more than {} buckets", kMaxBuckets));
     }
     for (const uint32_t bucket : *buckets) reflection->AddUInt32(message, field, bucket);

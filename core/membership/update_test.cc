@@ -461,9 +461,9 @@ TEST(GrowTest, EveryPointKeepsOwnerEpochAndPin) {
     }
     ASSERT_EQ(grown->pins().size(), size_t{3} << more);
     for (const Pin& pin : grown->pins()) {
-      const auto parent =
-          std::find_if(data.pins.begin(), data.pins.end(),
-                       [&](const Pin& old) { return old.bucket == pin.bucket >> more; });
+      const auto parent = std::find_if(data.pins.begin(), data.pins.end(), [&](const Pin& old) {
+        return old.bucket == pin.bucket >> more;
+      });
       ASSERT_NE(parent, data.pins.end()) << pin.bucket;
       ASSERT_EQ(pin.node, parent->node);
     }
@@ -573,8 +573,7 @@ TEST(PinTest, RefusesWhatDoesNotFit) {
   update = {};
   update.assignments = {{HashRangeSet(of_c), "a", Epoch(2)}};
   update.remove_nodes = {"c"};
-  EXPECT_THAT(refusal(update),
-              StatusIs(StatusCode::kInvalidArgument, "bucket 5 is pinned to 'c'"));
+  EXPECT_THAT(refusal(update), StatusIs(StatusCode::kInvalidArgument, "bucket 5 is pinned to 'c'"));
   update.remove_pins = {5};
   EXPECT_OK(refusal(update));
   update.remove_pins.clear();

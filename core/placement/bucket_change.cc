@@ -53,8 +53,8 @@ absl::Status CheckPlaced(const BucketChange& change, uint32_t buckets,
   std::set<uint32_t> seen;
   for (const BucketChange::Placed& placed : change.placed) {
     if (placed.bucket >= buckets) {
-      return absl::InvalidArgumentError(fmt::format("placed: there is no bucket {}: use 0 to {}",
-                                                    placed.bucket, buckets - 1));
+      return absl::InvalidArgumentError(
+          fmt::format("placed: there is no bucket {}: use 0 to {}", placed.bucket, buckets - 1));
     }
     if (!seen.insert(placed.bucket).second) {
       return absl::InvalidArgumentError(

@@ -142,10 +142,10 @@ TEST(BucketChangeTest, PinnedBucketsStayWhateverTheBalance) {
     if (OwnerOf(*bare, bucket) == "cache-2") pins.push_back({bucket, "cache-2"});
   }
   for (const Allocator allocator : {Allocator::kStandard, Allocator::kRendezvous}) {
-    const Membership::Ptr base = Make(4, allocator == Allocator::kStandard
-                                             ? pins
-                                             : std::vector<Pin>{{3, "cache-0"}, {9, "cache-1"}},
-                                      allocator);
+    const Membership::Ptr base = Make(
+        4,
+        allocator == Allocator::kStandard ? pins : std::vector<Pin>{{3, "cache-0"}, {9, "cache-1"}},
+        allocator);
     for (const Balance balance : {Balance::kAll, Balance::kAddedOnly}) {
       BucketChange change;
       change.balance = balance;
@@ -199,7 +199,8 @@ TEST(BucketChangeTest, LoadIsLevelledWithFewMoves) {
   }
   const std::vector<NodeId> owners = Owners(*base, change);
   std::map<NodeId, uint64_t> load;
-  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) load[owners[bucket]] += change.load[bucket];
+  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket)
+    load[owners[bucket]] += change.load[bucket];
   for (const auto& [node, sum] : load) {
     EXPECT_LE(static_cast<double>(sum), static_cast<double>(total) / 4 * 1.02) << node;
   }

@@ -157,8 +157,8 @@ absl::StatusOr<PutOverride> PutOverrideFromProto(const std::string& field,
   ASSIGN_OR_RETURN(put.rule, wire::OverrideRuleFromProto(field + ".rule", proto.rule()));
   RETURN_IF_ERROR(CheckOwnersOf(field, proto.range_ends_size(), proto.range_owners_size()));
   for (int i = 0; i < proto.range_ends_size(); ++i) {
-    RETURN_IF_ERROR(ValidateId(fmt::format("{}.range_owners[{}]", field, i),
-                               proto.range_owners(i)));
+    RETURN_IF_ERROR(
+        ValidateId(fmt::format("{}.range_owners[{}]", field, i), proto.range_owners(i)));
     put.ranges.push_back({proto.range_ends(i), proto.range_owners(i)});
   }
   put.epoch = Epoch(proto.epoch());

@@ -62,8 +62,7 @@ absl::StatusOr<Change> RebalanceFromProto(const std::string& field, const v1::Re
   Rebalance rebalance;
   switch (proto.by()) {
     case v1::REBALANCE_BY_UNSPECIFIED:
-      rebalance.by =
-          proto.bucket_load().empty() ? Rebalance::By::kShare : Rebalance::By::kLoad;
+      rebalance.by = proto.bucket_load().empty() ? Rebalance::By::kShare : Rebalance::By::kLoad;
       break;
     case v1::REBALANCE_BY_SHARE:
       rebalance.by = Rebalance::By::kShare;
@@ -78,10 +77,10 @@ absl::StatusOr<Change> RebalanceFromProto(const std::string& field, const v1::Re
   }
   if (proto.has_tolerance_ppm()) {
     if (rebalance.by == Rebalance::By::kShare) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}.tolerance_ppm: it is given and by is share, which is exact to one bucket: "
-                      "leave it out, or rebalance by load",
-                      field));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}.tolerance_ppm: it is given and by is share, which is exact to one bucket: "
+          "leave it out, or rebalance by load",
+          field));
     }
     rebalance.tolerance_ppm = proto.tolerance_ppm();
   }

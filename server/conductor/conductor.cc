@@ -385,10 +385,11 @@ void Conductor::Grow(Growth growth, std::function<void(absl::StatusOr<Membership
          {"version", std::to_string(head->version().value)}}));
   }
   if (growth.directory_bits == 0) {
-    return done(WithReason(absl::InvalidArgumentError(fmt::format(
-                               "directory_bits: 0: use a number above {}, which it is, and up to {}",
-                               head->spec().directory_bits, KeyspaceSpec::kMaxDirectoryBits)),
-                           "BAD_FIELD"));
+    return done(
+        WithReason(absl::InvalidArgumentError(fmt::format(
+                       "directory_bits: 0: use a number above {}, which it is, and up to {}",
+                       head->spec().directory_bits, KeyspaceSpec::kMaxDirectoryBits)),
+                   "BAD_FIELD"));
   }
   Update update;
   update.directory_bits = growth.directory_bits;

@@ -307,8 +307,9 @@ TEST_F(ConductorTest, ADirectoryGrowsWithoutAMove) {
   EXPECT_EQ(log_, std::vector<std::string>{"publish 2"});
 
   conductor_->Grow(growth, done);
-  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kAborted, "base_version: the request is for "
-                                                          "version 1 and the membership is at 2"));
+  EXPECT_THAT(grown, StatusIs(absl::StatusCode::kAborted,
+                              "base_version: the request is for "
+                              "version 1 and the membership is at 2"));
   growth.base_version = Version();
   conductor_->Grow(growth, done);
   EXPECT_THAT(grown, StatusIs(absl::StatusCode::kInvalidArgument,
@@ -327,9 +328,10 @@ TEST_F(ConductorTest, ADirectoryGrowsWithoutAMove) {
 
 TEST_F(ConductorTest, APlanThatMovesNothingIsOneVersion) {
   Conductor::Submission submission = Submission("d", "mig-1");
-  submission.plan.changes = {
-      MoveBuckets{{0}, keyspace_->head()->membership->nodes()
-                           [keyspace_->head()->membership->ranges()[0].owner].id, true}};
+  submission.plan.changes = {MoveBuckets{
+      {0},
+      keyspace_->head()->membership->nodes()[keyspace_->head()->membership->ranges()[0].owner].id,
+      true}};
   ASSERT_OK(Submit(submission));
   EXPECT_EQ(Record().stage, Stage::kSucceeded);
   EXPECT_EQ(log_, std::vector<std::string>{"publish 2"});

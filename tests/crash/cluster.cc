@@ -153,8 +153,7 @@ absl::StatusOr<v1::Migration> Cluster::SubmitRemove(const MigrationId& id, const
   return Submit(id, std::move(plan), terms);
 }
 
-absl::StatusOr<v1::Migration> Cluster::SubmitChange(const MigrationId& id,
-                                                    const v1::Change& change,
+absl::StatusOr<v1::Migration> Cluster::SubmitChange(const MigrationId& id, const v1::Change& change,
                                                     const MigrationTerms& terms) {
   v1::MigrationPlan plan;
   *plan.add_changes() = change;

@@ -238,10 +238,9 @@ TEST_F(CliTest, BucketsPinsWeightsAndGrowth) {
   EXPECT_THAT(unpinned.err, HasSubstr("changes[0].unpin.buckets[0]: bucket 7 is not pinned"));
 
   // What moves nothing ends at once, without any agent.
-  const auto owner = nlohmann::json::parse(
-      Run({"keyspace", "move-buckets", "--buckets", "0-63", "--to", "cache-02", "--dry-run", "-o",
-           "json"})
-          .out);
+  const auto owner = nlohmann::json::parse(Run({"keyspace", "move-buckets", "--buckets", "0-63",
+                                                "--to", "cache-02", "--dry-run", "-o", "json"})
+                                               .out);
   ASSERT_TRUE(owner.contains("moves")) << owner;
   const auto pinned = Run({"keyspace", "pins", "-o", "json"});
   EXPECT_EQ(nlohmann::json::parse(pinned.out)["pins"].size(), 0u);

@@ -104,13 +104,13 @@ std::string MovesLine(const v1::Preview& preview) {
   // What other schemes would have moved says something only where nodes or weights change.
   const bool compares = preview.nodes_added_size() > 0 || preview.nodes_removed_size() > 0 ||
                         preview.reweights_size() > 0;
-  std::string out = fmt::format("\n  Moves     {} of hash space (ideal {}",
-                                FormatShare(preview.moved_share()),
-                                FormatShare(preview.ideal_share()));
+  std::string out =
+      fmt::format("\n  Moves     {} of hash space (ideal {}", FormatShare(preview.moved_share()),
+                  FormatShare(preview.ideal_share()));
   if (compares) {
-    out += fmt::format("; hash-mod-N would move {}, a plain token ring {}",
-                       FormatShare(preview.modulo_share()),
-                       FormatShare(preview.plain_ring_share()));
+    out +=
+        fmt::format("; hash-mod-N would move {}, a plain token ring {}",
+                    FormatShare(preview.modulo_share()), FormatShare(preview.plain_ring_share()));
   }
   return out + fmt::format("), {} ranges", preview.ranges_moved());
 }

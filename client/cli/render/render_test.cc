@@ -119,7 +119,8 @@ TEST(Preview, SaysThatNothingMoves) {
   v1::Preview preview;
   preview.add_pins_removed(7);
   const std::string text = RenderPreview({}, preview);
-  EXPECT_THAT(text, HasSubstr("Nothing moves: one version has all of it\n  Pins      0 put, 1 taken"));
+  EXPECT_THAT(text,
+              HasSubstr("Nothing moves: one version has all of it\n  Pins      0 put, 1 taken"));
   EXPECT_THAT(text, Not(HasSubstr("soak")));
 }
 

@@ -60,12 +60,9 @@ struct ChangeEncoder {
     return {{"set_weight", {{"node", set.node}, {"weight_milli", set.weight_milli}}}};
   }
   Json operator()(const MoveBuckets& move) const {
-    return {
-        {"move_buckets", {{"buckets", move.buckets}, {"to", move.to}, {"pin", move.pin}}}};
+    return {{"move_buckets", {{"buckets", move.buckets}, {"to", move.to}, {"pin", move.pin}}}};
   }
-  Json operator()(const Unpin& unpin) const {
-    return {{"unpin", {{"buckets", unpin.buckets}}}};
-  }
+  Json operator()(const Unpin& unpin) const { return {{"unpin", {{"buckets", unpin.buckets}}}}; }
   Json operator()(const Rebalance& rebalance) const {
     return {{"rebalance",
              {{"by", static_cast<uint32_t>(rebalance.by)},
@@ -170,10 +167,14 @@ bool DecodePlanPart(const Json& json, MigrationPlan& plan) {
 }
 
 Json EncodeShare(const NodeShare& share) {
-  return {{"node", share.node},         {"before", share.before},
-          {"after", share.after},       {"ideal_after", share.ideal_after},
-          {"keys_out", share.keys_out}, {"bytes_out", share.bytes_out},
-          {"load_before", share.load_before}, {"load_after", share.load_after}};
+  return {{"node", share.node},
+          {"before", share.before},
+          {"after", share.after},
+          {"ideal_after", share.ideal_after},
+          {"keys_out", share.keys_out},
+          {"bytes_out", share.bytes_out},
+          {"load_before", share.load_before},
+          {"load_after", share.load_after}};
 }
 
 NodeShare DecodeShare(const Json& json) {
@@ -240,22 +241,22 @@ Json EncodePreviewPart(const Preview& preview) {
   Json shares = Json::array();
   for (const NodeShare& share : preview.shares) shares.push_back(EncodeShare(share));
   Json json = {{"keyspace", preview.keyspace},
-          {"base_version", preview.base_version.value},
-          {"waves", preview.waves},
-          {"moves", std::move(moves)},
-          {"nodes_added", std::move(added)},
-          {"nodes_removed", preview.nodes_removed},
-          {"splits", preview.splits},
-          {"moved_share", preview.moved_share},
-          {"ideal_share", preview.ideal_share},
-          {"modulo_share", preview.modulo_share},
-          {"plain_ring_share", preview.plain_ring_share},
-          {"max_over_mean_before", preview.max_over_mean_before},
-          {"max_over_mean_after", preview.max_over_mean_after},
-          {"shares", std::move(shares)},
-          {"keys_moved", preview.keys_moved},
-          {"bytes_moved", preview.bytes_moved},
-          {"warnings", preview.warnings}};
+               {"base_version", preview.base_version.value},
+               {"waves", preview.waves},
+               {"moves", std::move(moves)},
+               {"nodes_added", std::move(added)},
+               {"nodes_removed", preview.nodes_removed},
+               {"splits", preview.splits},
+               {"moved_share", preview.moved_share},
+               {"ideal_share", preview.ideal_share},
+               {"modulo_share", preview.modulo_share},
+               {"plain_ring_share", preview.plain_ring_share},
+               {"max_over_mean_before", preview.max_over_mean_before},
+               {"max_over_mean_after", preview.max_over_mean_after},
+               {"shares", std::move(shares)},
+               {"keys_moved", preview.keys_moved},
+               {"bytes_moved", preview.bytes_moved},
+               {"warnings", preview.warnings}};
   EncodeDirectoryPart(preview, json);
   return json;
 }
