@@ -523,7 +523,7 @@ TEST_F(ServerIntegrationTest, ADirectoryGrowsUnderItsWatchers) {
   history.set_keyspace("sessions");
   ASSERT_OK_AND_ASSIGN(const auto versions,
                        api_->Call(&Keyspaces::ListVersions, history, api_->keyspaces()));
-  EXPECT_EQ(versions.versions(0).change(), "grown from 2^14 to 2^16 buckets");
+  EXPECT_EQ(versions.versions(0).change(), "grown from 2^10 to 2^12 buckets");
   EXPECT_EQ(versions.versions(0).author(), "tester (dev)");
   EXPECT_EQ(versions.versions(0).reason(), "finer moves");
   EXPECT_EQ(versions.versions(0).moved_share(), 0);

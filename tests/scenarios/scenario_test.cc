@@ -49,6 +49,16 @@ absl::Duration ParseDuration(const std::string& text) {
   return duration;
 }
 
+// "3-9"
+std::vector<uint32_t> Buckets(const std::string& text) {
+  const size_t dash = text.find('-');
+  std::vector<uint32_t> buckets;
+  for (int bucket = std::stoi(text); bucket <= std::stoi(text.substr(dash + 1)); ++bucket) {
+    buckets.push_back(static_cast<uint32_t>(bucket));
+  }
+  return buckets;
+}
+
 std::string Percent(double share) { return fmt::format("{:.1f}%", share * 100); }
 
 std::string Describe(const Task& task) {
@@ -119,6 +129,15 @@ class Scenario {
       const std::string& value = words[++i];
       if (word == "add") plan.changes.push_back(AddNode{MakeNode(std::stoi(value))});
       if (word == "remove") plan.changes.push_back(RemoveNode{MakeNode(std::stoi(value)).id});
+      if (word == "weight") {
+        const uint32_t percent = static_cast<uint32_t>(std::stoi(words[++i]));
+        plan.changes.push_back(SetWeight{MakeNode(std::stoi(value)).id, percent * 10});
+      }
+      if (word == "pin" || word == "move") {
+        const auto to = MakeNode(std::stoi(words[++i])).id;
+        plan.changes.push_back(MoveBuckets{Buckets(value), to, word == "pin"});
+      }
+      if (word == "unpin") plan.changes.push_back(Unpin{Buckets(value)});
       if (word == "policy") plan.strategy.fence_policy = FencePolicy::kAckOrLease;
       if (word == "hold") plan.strategy.hold = ParseDuration(value);
       if (word == "soak") plan.strategy.soak = ParseDuration(value);
@@ -228,8 +247,13 @@ class Scenario {
       if (!record.failure.empty()) answer += record.failure + "\n";
     } else if (what == "head") {
       for (const Node& node : world_->head().nodes()) {
-        answer +=
-            fmt::format("{} owns {}\n", node.id, Percent(world_->head().OwnedBy(node.id).Share()));
+        answer += fmt::format(
+            "{} owns {}{}\n", node.id, Percent(world_->head().OwnedBy(node.id).Share()),
+            node.weight_milli == 1000 ? ""
+                                      : fmt::format(" at weight {:g}", node.weight_milli / 1000.0));
+      }
+      if (!world_->head().pins().empty()) {
+        answer += fmt::format("{} buckets are pinned\n", world_->head().pins().size());
       }
       for (const Move& move : world_->head().moves()) {
         answer += fmt::format("wave {}: {} -> {} {} {}\n", move.wave, move.from, move.to,
