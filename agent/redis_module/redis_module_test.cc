@@ -1310,7 +1310,7 @@ TEST(Loading, RefusesArgumentsAndServersItCannotServe) {
   EXPECT_THAT(reply, IsError("WRNOLEASE "));
 }
 
-// Keys that begin with "{t}" have an override, here as hashed or on b.
+// Keys that begin with "t:" have an override, here as hashed or on b.
 Membership::Ptr TenantMap(uint64_t version, bool on_b, uint64_t epoch,
                           std::vector<Move> moves = {}) {
   MembershipData data = QuarterData(version, {{{0, 5}, {0, 5}, {0, 5}, {0, 5}}});

@@ -343,15 +343,16 @@ absl::Status RemoveOverrides(const std::vector<Plane>& planes, MembershipData& d
 }
 
 absl::Status RemovePins(const std::vector<uint32_t>& buckets, MembershipData& data) {
+  if (buckets.empty()) return absl::OkStatus();
+  std::set<uint32_t> removed;
   for (const uint32_t bucket : buckets) {
-    const auto at = std::find_if(data.pins.begin(), data.pins.end(),
-                                 [&](const Pin& pin) { return pin.bucket == bucket; });
-    if (at == data.pins.end()) {
-      return absl::InvalidArgumentError(
-          fmt::format("remove_pins: bucket {} is not pinned", bucket));
-    }
-    data.pins.erase(at);
+    const bool again = !removed.insert(bucket).second;
+    const auto at = std::lower_bound(data.pins.begin(), data.pins.end(), bucket,
+                                     [](const Pin& pin, uint32_t b) { return pin.bucket < b; });
+    if (at != data.pins.end() && at->bucket == bucket && !again) continue;
+    return absl::InvalidArgumentError(fmt::format("remove_pins: bucket {} is not pinned", bucket));
   }
+  std::erase_if(data.pins, [&](const Pin& pin) { return removed.contains(pin.bucket); });
   return absl::OkStatus();
 }
 

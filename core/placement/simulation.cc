@@ -72,12 +72,23 @@ absl::StatusOr<std::vector<Node>> NodesAfter(const Membership& base,
   return nodes;
 }
 
+// What is pinned to nodes that stay.
+ReallocateOptions PinsOf(const Membership& base, const std::vector<Node>& after) {
+  ReallocateOptions options;
+  for (const Pin& pin : base.pins()) {
+    const bool stays = std::any_of(after.begin(), after.end(),
+                                   [&](const Node& node) { return node.id == pin.node; });
+    if (stays) options.pins.push_back({pin.bucket, ReallocateOptions::Seat{0, pin.node}});
+  }
+  return options;
+}
+
 absl::Status PlaceOnDirectory(const Membership& base, MembershipData& data) {
   const std::vector<DirectoryNode> nodes = DirectoryNodesOf(data.spec, data.nodes);
   ASSIGN_OR_RETURN(const Directory directory,
                    data.spec.allocator == Allocator::kRendezvous
                        ? AllocateByRendezvous(DirectoryShapeOf(data.spec), nodes)
-                       : Reallocate(DirectoryOf(base), nodes));
+                       : Reallocate(DirectoryOf(base), nodes, PinsOf(base, data.nodes)));
   InitialPlacement placement = PlacementOf(directory, Epoch(1));
   data.ranges = std::move(placement.ranges);
   data.followers = std::move(placement.followers);
@@ -99,6 +110,7 @@ absl::Status PlaceOnRing(const Membership& base, const SimulatedChange& change,
   bare.spec.domains = {};
   bare.followers.clear();
   bare.moves.clear();
+  bare.overrides.clear();
   for (OwnedRange& range : bare.ranges) range.epoch = Epoch(1);
   ASSIGN_OR_RETURN(const Membership::Ptr before, Membership::Create(std::move(bare)));
   Update update;
@@ -157,7 +169,11 @@ absl::StatusOr<SimulatedOutcome> Simulate(const Membership& base, const Simulate
                       : PlaceOnRing(base, change, data));
   SimulatedOutcome outcome;
   ASSIGN_OR_RETURN(outcome.after, Membership::Create(std::move(data)));
-  outcome.moves = Diff(base, *outcome.after);
+  MembershipData common = base.data();
+  common.moves.clear();
+  common.overrides.clear();
+  ASSIGN_OR_RETURN(const Membership::Ptr before, Membership::Create(std::move(common)));
+  outcome.moves = Diff(*before, *outcome.after);
   for (const RangeMove& move : outcome.moves) outcome.moved_share += move.ranges.Share();
   outcome.copied_share = CopiedShare(base, *outcome.after);
   outcome.ideal_share = IdealShare(base.nodes(), outcome.after->nodes());

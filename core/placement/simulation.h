@@ -9,7 +9,8 @@
 #include "core/membership/update.h"
 
 // What a change of the nodes would do to a placement, worked out in memory and bound to nothing:
-// also for what cannot be migrated yet (copies, weights). Pure, any thread.
+// also for what cannot be migrated yet (copies). Pins hold, but for those of nodes that go;
+// overrides are left out, since their keys are counted apart. Pure, any thread.
 
 namespace warmring {
 

@@ -6,8 +6,8 @@
 
 namespace warmring {
 
-Balance BalanceOf(const Membership& membership) {
-  Balance balance;
+KeyspaceBalance KeyspaceBalanceOf(const Membership& membership) {
+  KeyspaceBalance balance;
   balance.shares.resize(membership.nodes().size());
   for (size_t i = 0; i < membership.ranges().size(); ++i) {
     const HashRange range = membership.RangeAt(i);
@@ -24,14 +24,14 @@ Balance BalanceOf(const Membership& membership) {
   return balance;
 }
 
-std::shared_ptr<const Balance> BalanceCache::Of(const Membership::Ptr& membership) {
+std::shared_ptr<const KeyspaceBalance> BalanceCache::Of(const Membership::Ptr& membership) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = balances_.find(membership);
     if (found != balances_.end()) return found->second;
   }
   // Without the lock: others need not wait for it. Two threads may both do it once.
-  auto balance = std::make_shared<const Balance>(BalanceOf(*membership));
+  auto balance = std::make_shared<const KeyspaceBalance>(KeyspaceBalanceOf(*membership));
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(balances_, [](const auto& item) { return item.first.expired(); });
   return balances_.emplace(membership, std::move(balance)).first->second;

@@ -33,7 +33,7 @@ Membership::Ptr Ring(uint64_t version = 1) {
 }
 
 TEST(BalanceOfTest, SharesByWeight) {
-  const Balance balance = BalanceOf(*Ring());
+  const KeyspaceBalance balance = KeyspaceBalanceOf(*Ring());
   EXPECT_THAT(balance.shares, ElementsAre(DoubleEq(0.25), DoubleEq(0.75)));
   EXPECT_EQ(balance.total_weight, 3000);
   EXPECT_DOUBLE_EQ(balance.max_over_mean, 0.75 * 3000 / 2000);

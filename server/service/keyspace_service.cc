@@ -194,7 +194,7 @@ v1::Keyspace KeyspaceService::Describe(const Membership::Ptr& membership,
   proto.set_version(membership->version().value);
   proto.set_node_count(static_cast<uint32_t>(membership->nodes().size()));
   proto.set_active_migration(active);
-  const std::shared_ptr<const Balance> balance = balances_.Of(membership);
+  const std::shared_ptr<const KeyspaceBalance> balance = balances_.Of(membership);
   proto.set_max_over_mean(balance->max_over_mean);
   proto.set_domain_violations(balance->domain_violations);
   proto.set_watchers(env_.watchers(membership->spec().id));
@@ -261,7 +261,7 @@ grpc::ServerUnaryReactor* KeyspaceService::ListNodes(grpc::CallbackServerContext
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   (*runtime)->strand().Post([this, runtime = *runtime, page = *page, response, reactor] {
     const Membership::Ptr membership = runtime->keyspace().head()->membership;
-    const std::shared_ptr<const Balance> balance = balances_.Of(membership);
+    const std::shared_ptr<const KeyspaceBalance> balance = balances_.Of(membership);
     const std::vector<double>& shares = balance->shares;
     const double total = balance->total_weight;
     const Moving moving = MovingNodes(*membership);
