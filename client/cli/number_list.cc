@@ -17,8 +17,10 @@ constexpr uint32_t kMaxBuckets = uint32_t{1} << 20;
 constexpr std::streamsize kMaxFileBytes = std::streamsize{64} << 20;
 
 std::string_view Stripped(std::string_view text) {
-  const auto stripped = absl::StripAsciiWhitespace(absl::string_view(text.data(), text.size()));
-  return {stripped.data(), stripped.size()};
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
 // Digits only: no sign, no blank.

@@ -258,9 +258,8 @@ TEST_F(MigrationTest, ANodeIsAddedUnderWritesAndRemovedAgain) {
 // One node becomes heavier, the directory grows, buckets are pinned to the other: all under writes.
 TEST_F(MigrationTest, WeightsAndPinnedBucketsMoveUnderWritesAndTheDirectoryGrows) {
   Fill(3000);
-  std::atomic<bool> stop = false;
-  std::thread writer([&] {
-    for (int round = 0; !stop; ++round) {
+  std::jthread writer([&](const std::stop_token& stop) {
+    for (int round = 0; !stop.stop_requested(); ++round) {
       Write(KeyOf((round * 7919) % 3000), "round " + std::to_string(round));
     }
   });
@@ -273,28 +272,26 @@ TEST_F(MigrationTest, WeightsAndPinnedBucketsMoveUnderWritesAndTheDirectoryGrows
   weight.mutable_set_weight()->set_node("node-b");
   weight.mutable_set_weight()->set_weight(3);
   run("weight-b", weight);
-  const auto reweighted = cluster_->MembershipAt();
-  EXPECT_OK(reweighted);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr reweighted, cluster_->MembershipAt());
 
-  const uint32_t bits = (*reweighted)->spec().directory_bits;
-  EXPECT_OK(cluster_->Grow(bits + 1));
-  const auto grown = cluster_->MembershipAt();
-  EXPECT_OK(grown);
+  const uint32_t bits = reweighted->spec().directory_bits;
+  ASSERT_OK(cluster_->Grow(bits + 1));
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr grown, cluster_->MembershipAt());
 
   v1::Change to_a;
   to_a.mutable_move_buckets()->set_to("node-a");
   to_a.mutable_move_buckets()->set_pin(true);
   for (uint32_t bucket = 0; bucket < 2000; ++bucket) {
-    const NodeId& owner = (*grown)->nodes()[(*grown)->ranges()[bucket].owner].id;
+    const NodeId& owner = grown->nodes()[grown->ranges()[bucket].owner].id;
     if (owner == "node-b") to_a.mutable_move_buckets()->add_buckets(bucket);
   }
   run("pin-a", to_a);
-  stop = true;
+  writer.request_stop();
   writer.join();
 
-  EXPECT_NEAR((*reweighted)->OwnedBy("node-b").Share(), 0.75, 0.001);
-  EXPECT_TRUE(Diff(**reweighted, **grown).empty());
-  EXPECT_EQ((*grown)->HighestEpoch(), (*reweighted)->HighestEpoch());
+  EXPECT_NEAR(reweighted->OwnedBy("node-b").Share(), 0.75, 0.001);
+  EXPECT_TRUE(Diff(*reweighted, *grown).empty());
+  EXPECT_EQ(grown->HighestEpoch(), reweighted->HighestEpoch());
   ASSERT_OK_AND_ASSIGN(const Membership::Ptr last, cluster_->MembershipAt());
   EXPECT_EQ(last->spec().directory_bits, bits + 1);
   EXPECT_EQ(last->pins().size(), static_cast<size_t>(to_a.move_buckets().buckets_size()));
