@@ -27,11 +27,14 @@ struct Router::Table {
     Location location;
   };
 
-  Membership::Ptr membership;
+  // Of a directory without overrides, whose keys need no more than their hash and one load; else
+  // null. Read from here and not from the membership, each lookup saves two loads and two
+  // questions.
+  RoutingTable::DirectRows direct;
+  const Membership::Tenure* tenures = nullptr;
   HashSpec hash;
-  // A directory without overrides: no key needs more than its hash and one load.
-  bool is_plain = false;
   std::vector<Owner> owners;
+  Membership::Ptr membership;
 
   std::optional<Location> Prepared(NodeIndex owner, Epoch epoch, HashPoint point) const;
   std::optional<Location> LocatePoint(HashPoint point) const;
@@ -67,7 +70,8 @@ void Router::Install(const Membership::Ptr& membership) {
   auto table = std::make_shared<Table>();
   table->membership = membership;
   table->hash = membership->spec().hash;
-  table->is_plain = membership->HasUniformRanges() && membership->overrides().empty();
+  if (membership->overrides().empty()) table->direct = membership->DirectHolders();
+  table->tenures = membership->tenures().data();
   Location location;
   location.version = membership->version();
   table->owners.reserve(membership->nodes().size());
@@ -162,15 +166,14 @@ std::optional<Location> Router::Locate(std::string_view key) const {
   if (table == nullptr || held_tables[slot_] != table) [[unlikely]] {
     return LocateAnew(key);
   }
-  if (!table->is_plain) return table->LocateKey(key);
+  if (table->direct.rows == nullptr) return table->LocateKey(key);
   const HashPoint point = HashKey(table->hash, key);
-  const Membership& membership = *table->membership;
-  const Membership::Holder holder = membership.HolderOf(point);
-  const Membership::Tenure& tenure = membership.tenures()[holder.tenure];
+  const RoutingTable::Two holder = table->direct.At(point);
+  const Membership::Tenure& tenure = table->tenures[holder.second];
   if (tenure.is_moving) [[unlikely]] {
     return table->LocatePoint(point);
   }
-  return table->Prepared(holder.owner, tenure.epoch, point);
+  return table->Prepared(holder.first, tenure.epoch, point);
 }
 
 [[gnu::noinline]] std::optional<Location> Router::LocateAnew(std::string_view key) const {

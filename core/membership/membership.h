@@ -164,6 +164,8 @@ class Membership {
     uint32_t tenure = 0;  // index into tenures()
   };
   bool HasUniformRanges() const { return table_.is_uniform(); }
+  // HolderOf, by way of RoutingTable::DirectRows.
+  RoutingTable::DirectRows DirectHolders() const { return table_.direct_rows(); }
   Holder HolderOf(HashPoint h) const {
     const RoutingTable::Two found = table_.FirstTwo(h);
     return {found.first, found.second};
