@@ -25,10 +25,6 @@ bool TakesPart(const Membership& membership, const NodeId& node) {
                      [&](const Move& move) { return move.from == node || move.to == node; });
 }
 
-bool SamePlanes(const Membership& a, const Membership& b) {
-  return a.data().next_plane == b.data().next_plane && a.overrides().size() == b.overrides().size();
-}
-
 }  // namespace
 
 Releaser::Releaser(ReleaserOptions options, CacheEngine* engine)
@@ -59,7 +55,8 @@ void Releaser::OnInstalled(const Membership::Ptr& membership) {
   std::lock_guard<std::mutex> lock(mutex_);
   // What an earlier agent left undone is found by looking once, whatever the first membership is.
   // When overrides come or go, keys change planes, and ranges do not tell what has left.
-  const bool same_planes = installed_ != nullptr && SamePlanes(*installed_, *membership);
+  const bool same_planes = installed_ != nullptr && !HasEndedOverrides(*installed_, *membership) &&
+                           installed_->data().next_plane == membership->data().next_plane;
   const bool shrank = !known_ || !same_planes || !entitled.Includes(entitled_);
   known_ = true;
   entitled_ = entitled;

@@ -146,24 +146,6 @@ Update CommitUpdate(const MigrationRecord& record) {
   return update;
 }
 
-}  // namespace
-
-std::vector<Plane> EndedOverrides(const MachineView& view) {
-  for (const Node& node : view.head->nodes()) {
-    const auto session = view.sessions.find(node.id);
-    const bool knows = session != view.sessions.end() && session->second.connected &&
-                       session->second.applied_version >= view.head->version();
-    if (!knows) return {};
-  }
-  std::vector<Plane> ended;
-  for (const Override& item : view.head->overrides()) {
-    if (item.IsAsHashed()) ended.push_back(item.plane);
-  }
-  return ended;
-}
-
-namespace {
-
 // Pins change here and not before, so that no way back has to think of them.
 Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
   Update update;
@@ -300,6 +282,20 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
 }
 
 }  // namespace
+
+std::vector<Plane> EndedOverrides(const MachineView& view) {
+  for (const Node& node : view.head->nodes()) {
+    const auto session = view.sessions.find(node.id);
+    const bool knows = session != view.sessions.end() && session->second.connected &&
+                       session->second.applied_version >= view.head->version();
+    if (!knows) return {};
+  }
+  std::vector<Plane> ended;
+  for (const Override& item : view.head->overrides()) {
+    if (item.IsAsHashed()) ended.push_back(item.plane);
+  }
+  return ended;
+}
 
 void AddHistory(MigrationRecord& record, absl::Time time, std::string note) {
   if (record.history.size() >= kMaxHistory) record.history.erase(record.history.begin() + 1);

@@ -84,13 +84,6 @@ PreparedReport Prepared(const PrepareTask& task) {
   return report;
 }
 
-bool SamePlanes(const Membership& a, const Membership& b) {
-  return a.data().next_plane == b.data().next_plane &&
-         std::equal(a.overrides().begin(), a.overrides().end(), b.overrides().begin(),
-                    b.overrides().end(),
-                    [](const Override& x, const Override& y) { return x.plane == y.plane; });
-}
-
 HashRangeSet AllPlanes(const Membership& membership) {
   std::vector<HashRange> planes = {HashRange::Whole()};
   for (const Override& item : membership.overrides()) {
@@ -229,8 +222,10 @@ void GuardCore::Install(const Membership::Ptr& membership) {
   HashRangeSet left = before.Minus(entitled_);
   // When rules come or go, keys change planes, and what was held on one cannot be told from the
   // ranges of before: then everything goes that is not to be here.
-  const bool same_planes = previous != nullptr && SamePlanes(*previous, *membership);
-  if (previous != nullptr && !same_planes) left = AllPlanes(*membership).Minus(entitled_);
+  const bool planes_changed =
+      previous != nullptr && (HasEndedOverrides(*previous, *membership) ||
+                              previous->data().next_plane != membership->data().next_plane);
+  if (planes_changed) left = AllPlanes(*membership).Minus(entitled_);
   if (left.empty() || options_.on_release == nullptr) return;
   AddJob({std::nullopt, left, true, false, Instant{}});
 }
