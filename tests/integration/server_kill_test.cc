@@ -142,5 +142,56 @@ INSTANTIATE_TEST_SUITE_P(Edges, ServerKillTest, ::testing::ValuesIn(AllEdges()),
                            return name;
                          });
 
+// A growth is one version or none, and whoever asks again with the same request id gets the same
+// one.
+TEST(GrowthKillTest, AGrowthHappensOnce) {
+  for (const char* point : {"g1.before", "g1.after", "g1.published"}) {
+    SCOPED_TRACE(point);
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WarmringdServer> server, WarmringdServer::Start());
+    ServerApi api(server->Address());
+    ASSERT_OK(api.Create(CreateRequest(4, v1::PLACEMENT_KIND_DIRECTORY)));
+    v1::GetMembershipRequest head;
+    head.set_keyspace("sessions");
+    // The connection may still be that to the server before.
+    const auto membership = [&]() -> Membership::Ptr {
+      v1::GetMembershipResponse response;
+      EXPECT_OK(support::WaitUntilOk("the membership", kDefaultWait, [&] {
+        const auto read =
+            api.Call(&v1::KeyspaceService::Stub::GetMembership, head, api.keyspaces());
+        if (read.ok()) response = *read;
+        return read.status();
+      }));
+      return wire::MembershipFromProto(response.membership()).value();
+    };
+    const Membership::Ptr before = membership();
+    server->Kill9();
+    ASSERT_OK(server->Restart({{"WARMRING_FAILPOINTS", std::string(point) + "=exit"}}));
+    v1::GrowDirectoryRequest request;
+    request.set_keyspace("sessions");
+    request.set_request_id("grow-1");
+    request.set_directory_bits(before->spec().directory_bits + 1);
+    int deaths = 0;
+    ASSERT_OK(support::WaitUntilOk("the growth", kDefaultWait, [&] {
+      const absl::Status grown =
+          api.Call(&v1::KeyspaceService::Stub::GrowDirectory, request, api.keyspaces()).status();
+      if (!server->Server().Running()) {
+        ++deaths;
+        EXPECT_OK(server->Restart());
+      }
+      return grown;
+    }));
+    EXPECT_EQ(deaths, 1) << "never reached\n" << server->LogText();
+    server->Kill9();
+    ASSERT_OK(server->Restart());
+    const Membership::Ptr after = membership();
+    EXPECT_EQ(after->version(), before->version().Next()) << "once";
+    EXPECT_EQ(after->spec().directory_bits, request.directory_bits());
+    for (size_t bucket = 0; bucket < after->ranges().size(); ++bucket) {
+      ASSERT_EQ(after->ranges()[bucket].owner, before->ranges()[bucket / 2].owner);
+      ASSERT_EQ(after->ranges()[bucket].epoch, before->ranges()[bucket / 2].epoch);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace warmring
