@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/mutant.h"
+
 namespace warmring {
 namespace {
 
@@ -111,6 +113,9 @@ absl::Status OwnerView::Grant(const LeaseGrant& grant) {
   }
   term_ = grant.term;
   waiting_lease_ = WaitingLease{*renewal_sent_ + grant.ttl, grant.version};
+#ifdef WARMRING_MUTANTS
+  if (IsMutant(Mutant::kC)) waiting_lease_->until = std::max(*renewal_sent_, read_) + grant.ttl;
+#endif
   ApplyWaitingLease();
   return absl::OkStatus();
 }
@@ -168,6 +173,7 @@ void OwnerView::ForgetFloors() {
 
 Epoch OwnerView::FloorOf(KeyPoint point) const {
   Epoch highest;
+  if (IsMutant(Mutant::kB2)) return highest;
   for (const Floor& floor : floors_) {
     if (floor.epoch > highest && floor.ranges.Contains(point)) highest = floor.epoch;
   }
@@ -190,6 +196,8 @@ Admission OwnerView::AdmitEpoch(KeyPoint point, const EpochWord& word) const {
   if (!membership_) return Describe(point, Verdict::kOwnerBehind);
   Admission admission = Describe(point, Verdict::kAdmit);
   const bool mine = self_ && admission.owner == self_;
+  if (mine && word.epoch < admission.epoch && IsMutant(Mutant::kB1)) return admission;
+  if (mine && word.epoch > admission.epoch && IsMutant(Mutant::kL)) return admission;
   if (word.epoch < admission.epoch) {
     admission.verdict = mine ? Verdict::kStaleEpoch : Verdict::kNotOwner;
   } else if (word.epoch > admission.epoch) {

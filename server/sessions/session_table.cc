@@ -7,10 +7,10 @@ namespace warmring {
 void SessionTable::Restore(const NodeId& node, const schema::SessionRecord& record, Instant start) {
   Entry& entry = entries_[node];
   entry.status.incarnation = record.incarnation;
-  entry.status.belief_until = start + belief_;
+  entry.status.belief_until = IsMutant(Mutant::kD) ? start : start + belief_;
   entry.opened = record.term;
-  entry.waiting = record.waiting;
-  if (record.waiting) entry.grant_from = entry.status.belief_until;
+  entry.waiting = record.waiting && !IsMutant(Mutant::kO);
+  if (entry.waiting) entry.grant_from = entry.status.belief_until;
 }
 
 std::optional<schema::SessionRecord> SessionTable::ToPersist(const SessionHello& hello) const {
@@ -38,6 +38,7 @@ StreamId SessionTable::Open(StreamId stream, const SessionHello& hello) {
   SessionStatus& status = entry.status;
   if (known && status.incarnation != hello.incarnation) {
     entry.grant_from = std::max(entry.grant_from, status.belief_until);
+    if (IsMutant(Mutant::kQ)) entry.grant_from = Instant();
     entry.waiting = true;
     status.applied_version = Version();
     status.keys = 0;
@@ -64,13 +65,14 @@ bool SessionTable::Close(StreamId stream) {
 }
 
 SessionTable::Renewal SessionTable::Renew(StreamId stream, const SessionRenewal& renewal,
-                                          Instant now) {
+                                          Instant now, [[maybe_unused]] bool carries_floors) {
   Entry* const entry = Find(stream);
   if (entry == nullptr) return Renewal::kForeign;
   entry->status.applied_version = renewal.applied_version;
   entry->status.keys = renewal.keys;
   entry->status.bytes = renewal.bytes;
   if (now < entry->grant_from) return Renewal::kWait;
+  if (carries_floors && IsMutant(Mutant::kN)) return Renewal::kGranted;
   entry->status.belief_until = std::max(entry->status.belief_until, now + belief_);
   return Renewal::kGranted;
 }
