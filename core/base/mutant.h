@@ -24,7 +24,7 @@ enum class Mutant : uint8_t {
   kH,   // an abort opens the same epoch again
   kI,   // versions are published before they are durable
   kJ,   // the belief in a lease has no slack for clock rates
-  kK,   // a server whose store has turned it away goes on
+  kK,   // a server whose store has turned it away goes on, and owners follow it
   kL,   // an owner adopts an epoch from a client
   kN,   // grants that carry floors are not counted as leases
   kO,   // a restarted server forgets that a new incarnation still had to wait
