@@ -107,6 +107,7 @@ void Sessions::TryGrant(StreamId stream) {
       if (carries_floors && !IsMutant(Mutant::kG)) grant.floors = floors->second;
       state.link->Send(std::move(grant));
       Settle(node);
+      if (state.fences_withheld) SendTasks(node);
       break;
     }
   }
@@ -168,12 +169,24 @@ void Sessions::SetWork(std::map<NodeId, std::vector<Task>> tasks,
   }
 }
 
+// What a new incarnation closes says nothing about its predecessor, which may be alive and accept
+// writes until its lease is over: a fence that only the new one has heard of proves nothing.
+bool Sessions::MustWait(const NodeId& node) const {
+  return env_.clock->Boot() < table_.GrantFrom(node);
+}
+
 void Sessions::SendTasks(const NodeId& node) {
   const auto stream = streams_.find(table_.StreamOf(node));
   if (stream == streams_.end() || stream->second.link == nullptr) return;
   SessionTasks message;
   message.term = env_.identity.term;
   if (const auto found = tasks_.find(node); found != tasks_.end()) message.tasks = found->second;
+  stream->second.fences_withheld = MustWait(node);
+  if (stream->second.fences_withheld) {
+    std::erase_if(message.tasks, [](const Task& task) {
+      return std::holds_alternative<FenceTask>(task.body);
+    });
+  }
   stream->second.link->Send(std::move(message));
 }
 

@@ -85,11 +85,13 @@ class Sessions {
     std::shared_ptr<SessionLink> link;
     bool open = false;                         // P0 is durable
     std::optional<SessionRenewal> unanswered;  // the newest renewal without a grant
+    bool fences_withheld = false;              // the tasks that it has lack them: see MustWait
   };
 
   void Opened(StreamId stream);
   void TryGrant(StreamId stream);
   void Settle(const NodeId& node);
+  bool MustWait(const NodeId& node) const;
   void SendTasks(const NodeId& node);
 
   const Environment env_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "core/base/mutant.h"
 #include "core/base/status_macros.h"
 #include "tests/sim/server.h"
@@ -53,6 +55,23 @@ Agent::Agent(World* world, NodeId node, Site site, int64_t rate_ppm, Nanos clock
       watcher_(world, this, world->random().Next(),
                [this](const Membership::Ptr& membership) { OnMembership(membership); }),
       backoff_(absl::Milliseconds(50), absl::Seconds(2), world->random().Next()) {}
+
+std::string Agent::Describe() const {
+  const std::shared_ptr<Engine> engine = world_->EngineOf(node_);
+  const OwnerView* view =
+      engine != nullptr && engine->state().bound() ? &engine->state().view() : nullptr;
+  return fmt::format(
+      "{}: session turn {} {}welcomed, {}granted, {}; newest map {}, installed {}{}; engine {} map "
+      "{} {}; {} tasks, {} transfers, {} being ended",
+      node_, turn_, welcomed_ ? "" : "not ", granted_ ? "" : "not ",
+      renewing_ ? "renewing" : "not renewing",
+      newest_ == nullptr ? 0 : newest_->version().value,
+      installed_ == nullptr ? 0 : installed_->version().value,
+      installing_ ? ", being installed" : "", engine == nullptr ? "down" : "up",
+      view == nullptr || view->membership() == nullptr ? 0 : view->membership()->version().value,
+      view != nullptr && view->HasLease(engine->Boot()) ? "with a lease" : "without a lease",
+      tasks_.size(), transfers_.size(), retiring_);
+}
 
 void Agent::Start() {
   watcher_.Start();

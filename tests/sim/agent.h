@@ -98,7 +98,7 @@ class Agent final : public Process {
   World& world() { return *world_; }
   const Membership::Ptr& installed() const { return installed_; }
   std::optional<LogPlace> FencedAt(const MigrationId& migration, const HashRangeSet& ranges) const;
-  bool welcomed() const { return welcomed_; }
+  std::string Describe() const;
 
  private:
   friend class Donor;

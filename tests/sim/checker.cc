@@ -76,7 +76,8 @@ void Checker::NoteTruth(const Membership* before) {
 }
 
 void Checker::OnCommitted(const Batch& batch, Term term) {
-  if (term < term_) {
+  // The pages of a plan go ahead of what is guarded, and are nothing without it.
+  if (term < term_ && !batch.guards().empty()) {
     Violate(fmt::format("I5: the server of term {} writes in term {}", term.value, term_.value));
   }
   const KeyspaceId& id = world_->keyspace();
@@ -201,25 +202,32 @@ bool Checker::IsBeingFenced() const {
 }
 
 void Checker::OnInstalled(const Engine& engine) {
-  const OwnerView& view = engine.state().view();
-  const Membership& map = *view.membership();
+  const Membership& map = *engine.state().view().membership();
   const auto digest = digests_.find(map.version());
   if (digest == digests_.end() || digest->second != map.digest()) {
     Violate(fmt::format("I4: {} installs version {}, which is not committed", engine.node(),
                         map.version().value));
   }
-  for (const std::string& key : keys_) {
-    const KeyPoint point = map.PointOf(key);
-    const Epoch epoch = map.RangeOf(point).epoch;
-    if (!view.Owns(point) || epoch <= view.FloorOf(point)) continue;
-    At(key).activated = std::max(At(key).activated, epoch);
-  }
+  NoteActivated(engine);
   CheckAlone(engine);
   CheckWedge(engine);
   CheckValues(engine);
 }
 
+// An epoch is active from when somebody could accept a write under it.
+void Checker::NoteActivated(const Engine& engine) {
+  if (ViewOf(engine) == nullptr) return;
+  for (const std::string& key : keys_) {
+    const KeyPoint point = engine.state().PointOf(key);
+    if (!engine.Accepts(point)) continue;
+    KeyState& state = At(key);
+    state.activated =
+        std::max(state.activated, engine.state().view().membership()->RangeOf(point).epoch);
+  }
+}
+
 void Checker::OnGranted(const Engine& engine) {
+  NoteActivated(engine);
   CheckAlone(engine);
   CheckWedge(engine);
 }
@@ -338,7 +346,8 @@ void Checker::OnEngineLost(const Engine& engine) {
 }
 
 void Checker::OnWatched(Version last, const Membership& membership) {
-  if (membership.version() <= last) {
+  // A snapshot may be of the version that is there.
+  if (membership.version() < last) {
     Violate(fmt::format("I9: a watcher has version {} after {}", membership.version().value,
                         last.value));
   }

@@ -92,6 +92,7 @@ class Checker {
   void OnVersion(const std::string& text);
   void OnHead(const std::string& text);
   void OnMigration(const MigrationId& id, const std::string& text, const Membership* before);
+  void NoteActivated(const Engine& engine);
   void CheckAlone(const Engine& engine);
   void CheckWedge(const Engine& engine);
   bool IsBeingFenced() const;

@@ -67,7 +67,7 @@ void Watcher::Connect() {
     process_->After(world_->network().Delay(), [this, turn] { OnEnded(turn); });
     return;
   }
-  stream_ = Stream::Open(&world_->network(), process_->shared_from_this(), server, true);
+  stream_ = Stream::Open(&world_->network(), process_->shared_from_this(), server, false);
   stream_->SetOnEnd(0, [this, turn] { OnEnded(turn); });
   request_ = [stream = stream_, server = std::weak_ptr<Server>(server), turn,
               this](const WatchRequest& request) {

@@ -654,6 +654,7 @@ Result World::Run() {
       ended = checker_->Active().empty() && checker_->NotWritable().empty();
     }
     if (is_well() && !ended) {
+      for (const auto& [node, agent] : agents_) Note([&] { return agent->Describe(); });
       for (const MigrationId& id : checker_->Active()) {
         const Checker::Migration& migration = checker_->migrations().at(id);
         checker_->Violate(fmt::format("liveness: {} does not end, it is {} in wave {}", id,
