@@ -117,8 +117,8 @@ std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const 
     if (flow.to != recipient) continue;
     const FenceAck* ack = AckOf(record, reports, flow.from);
     const bool expired = LeaseExpired(record, flow.from);
-    if (ack == nullptr && !expired && !IsMutant(Mutant::kA)) return std::nullopt;
-    if (expired || (undo && ack != nullptr && !ack->dirty_complete)) terms.mode = PrepareTask::Mode::kPurge;
+    if (ack == nullptr && !expired) return std::nullopt;
+    if (expired || (undo && !ack->dirty_complete)) terms.mode = PrepareTask::Mode::kPurge;
     terms.donors.push_back(
         {flow.from, ack == nullptr ? "" : ack->log_id, ack == nullptr ? 0 : ack->watermark});
   }
@@ -137,6 +137,7 @@ bool IsUndoTriedAgain(const MigrationRecord& record) {
 }
 
 Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {
+  if (IsMutant(Mutant::kA)) return {true, ""};
   std::vector<NodeId> late;
   for (const NodeId& recipient : RecipientsOf(HandoverFlows(record))) {
     const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);

@@ -13,7 +13,7 @@ namespace warmring {
 
 enum class Mutant : uint8_t {
   kNone = 0,
-  kA,   // a hand-over does not wait for the donor
+  kA,   // a hand-over waits for nobody
   kB1,  // owners do not compare the epoch of a write
   kB2,  // owners do not compare the epoch of a range with the floor
   kC,   // the lease is counted from when its grant is received

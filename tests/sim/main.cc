@@ -22,6 +22,7 @@ struct Arguments {
   int64_t clock_rate_ppm = 10'000;
   std::string mutant;
   std::optional<uint64_t> trace;
+  uint32_t focus = 0;
   bool stop_at_first = false;
 };
 
@@ -64,6 +65,7 @@ int Run(const Arguments& arguments) {
     options.seed = seed;
     options.steps = arguments.steps;
     options.clock_rate_ppm = arguments.clock_rate_ppm;
+    options.focus = static_cast<Trap>(arguments.focus);
     if (arguments.trace) {
       options.trace = [](const std::string& line) { fmt::print("{}\n", line); };
     }
@@ -115,6 +117,8 @@ int main(int argc, char** argv) {
                  "By how much clock rates differ at most; the protocol promises for 10000");
   app.add_option("--mutant", arguments.mutant, "A known mistake to turn on, by its letter");
   app.add_option("--trace", arguments.trace, "Run this seed alone and print what happens");
+  app.add_option("--focus", arguments.focus, "A trap to set and no other, by its number")
+      ->check(CLI::Range(0u, static_cast<uint32_t>(warmring::sim::Trap::kLast)));
   app.add_flag("--stop-at-first", arguments.stop_at_first, "End with the first violation");
   CLI11_PARSE(app, argc, argv);
   return warmring::sim::Run(arguments);

@@ -464,6 +464,7 @@ void World::SubmitPlan() {
   const bool trapped = random_.Chance(profile_.traps);
   Trap trap = Trap::kNone;
   if (trapped) trap = static_cast<Trap>(1 + random_.Below(static_cast<uint64_t>(Trap::kLast)));
+  if (trapped && options_.focus != Trap::kNone) trap = options_.focus;
   const bool wants_deposed = trap == Trap::kHalfOpen || trap == Trap::kRestartAcknowledged;
   if (wants_deposed && deposed_.empty() && random_.Chance(500)) return DeposeServer();
   MigrationPlan plan = DrawPlan();

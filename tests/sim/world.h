@@ -22,12 +22,29 @@
 
 namespace warmring::sim {
 
+// What befalls a migration on purpose, at the moments that matter most.
+enum class Trap : uint8_t {
+  kNone,
+  kCutDonor,       // right after P5: neither fence nor grant reaches the donor
+  kCutAndRestart,  // and the server begins again
+  kSecondWave,     // the first wave takes longer than a renewal, then as kCutDonor
+  kSlowGrant,      // the donor's last grant is on its way for long
+  kReplaceEngine,  // another engine takes the donor's place, and the old one lives on
+  kReplaceAndRestart,
+  kLoseTasks,  // the fence is never heard of, renewals go on
+  kRestartAcknowledged,  // the donor begins again right after its acknowledgement
+  kHalfOpen,   // the donor's session is lost, and the server does not know
+  kLast = kHalfOpen,
+};
+
 struct Options {
   uint64_t seed = 1;
   uint64_t steps = 20'000;  // then the faults stop and everything has to come to its end
   // By how much the rates of an owner's and a server's clock differ at most, in millionths. The
   // protocol is promised for 10,000.
   int64_t clock_rate_ppm = 10'000;
+  // What befalls migrations on purpose; kNone: anything.
+  Trap focus = Trap::kNone;
   std::function<void(const std::string&)> trace;  // told what happens
 };
 
@@ -114,20 +131,6 @@ class World {
     bool two_steps = false;
     bool ring = false;
     uint32_t traps = 500;  // per mille of the migrations
-  };
-  // What befalls a migration on purpose, at the moments that matter most.
-  enum class Trap : uint8_t {
-    kNone,
-    kCutDonor,       // right after P5: neither fence nor grant reaches the donor
-    kCutAndRestart,  // and the server begins again
-    kSecondWave,     // the first wave takes longer than a renewal, then as kCutDonor
-    kSlowGrant,      // the donor's last grant is on its way for long
-    kReplaceEngine,  // another engine takes the donor's place, and the old one lives on
-    kReplaceAndRestart,
-    kLoseTasks,  // the fence is never heard of, renewals go on
-    kRestartAcknowledged,  // the donor begins again right after its acknowledgement
-    kHalfOpen,   // the donor's session is lost, and the server does not know
-    kLast = kHalfOpen,
   };
   struct Trapped {
     MigrationId id;
