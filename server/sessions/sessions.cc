@@ -183,9 +183,8 @@ void Sessions::SendTasks(const NodeId& node) {
   if (const auto found = tasks_.find(node); found != tasks_.end()) message.tasks = found->second;
   stream->second.fences_withheld = MustWait(node);
   if (stream->second.fences_withheld) {
-    std::erase_if(message.tasks, [](const Task& task) {
-      return std::holds_alternative<FenceTask>(task.body);
-    });
+    std::erase_if(message.tasks,
+                  [](const Task& task) { return std::holds_alternative<FenceTask>(task.body); });
   }
   stream->second.link->Send(std::move(message));
 }

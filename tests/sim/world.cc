@@ -95,7 +95,8 @@ void World::DrawProfile() {
   const int64_t half = most / 2 - most * most / 4'000'000;
   const bool edge = random_.Chance(500);
   server_rate_ = edge ? half : random_.Between(-half, half);
-  for (const NodeId& node : nodes_) owner_rates_[node] = edge ? -half : random_.Between(-half, half);
+  for (const NodeId& node : nodes_)
+    owner_rates_[node] = edge ? -half : random_.Between(-half, half);
 }
 
 Site World::SiteOf(const NodeId& node) const {
@@ -228,10 +229,9 @@ std::shared_ptr<Agent> World::AgentOf(const NodeId& node) const {
 }
 
 void World::StartEngine(const NodeId& node) {
-  auto engine = std::make_shared<Engine>(this, node, SiteOf(node), owner_rates_[node],
-                                         random_.Between(kSecond, 1000 * kSecond),
-                                         FreshIncarnation(), random_.Next() >> 1,
-                                         profile_.two_steps);
+  auto engine = std::make_shared<Engine>(
+      this, node, SiteOf(node), owner_rates_[node], random_.Between(kSecond, 1000 * kSecond),
+      FreshIncarnation(), random_.Next() >> 1, profile_.two_steps);
   engines_.push_back(engine);
   present_[node] = engine;
 }
@@ -433,8 +433,7 @@ MigrationPlan World::DrawPlan() {
     move.to = member;
     plan.changes.emplace_back(std::move(move));
   } else if (!profile_.ring && kind == 6) {
-    plan.changes.emplace_back(
-        SetWeight{member, static_cast<uint32_t>(random_.Between(500, 1500))});
+    plan.changes.emplace_back(SetWeight{member, static_cast<uint32_t>(random_.Between(500, 1500))});
   } else if (!others.empty()) {
     plan.changes.emplace_back(AddNode{MakeNode(others[random_.Below(others.size())])});
   } else {
@@ -481,25 +480,24 @@ void World::SubmitPlan() {
     }
   }
   const MigrationId id = fmt::format("m{}", ++next_migration_);
-  server_->Submit(std::move(plan), id,
-                  [this, id, trap](const absl::StatusOr<Conductor::Submitted>& submitted) {
-                    Note([&] {
-                      return fmt::format("{} {} trap {}", id,
-                                         submitted.ok() ? "is submitted"
-                                                        : submitted.status().ToString(),
-                                         static_cast<int>(trap));
-                    });
-                    if (!submitted.ok() || trap == Trap::kNone) return;
-                    trapped_ = {id, trap, {}, {}, true, true};
-                    std::set<NodeId> donors;
-                    std::set<NodeId> recipients;
-                    for (const PlannedMove& move : submitted->preview.moves) {
-                      donors.insert(move.from);
-                      recipients.insert(move.to);
-                    }
-                    trapped_.donors.assign(donors.begin(), donors.end());
-                    trapped_.recipients.assign(recipients.begin(), recipients.end());
-                  });
+  server_->Submit(
+      std::move(plan), id, [this, id, trap](const absl::StatusOr<Conductor::Submitted>& submitted) {
+        Note([&] {
+          return fmt::format("{} {} trap {}", id,
+                             submitted.ok() ? "is submitted" : submitted.status().ToString(),
+                             static_cast<int>(trap));
+        });
+        if (!submitted.ok() || trap == Trap::kNone) return;
+        trapped_ = {id, trap, {}, {}, true, true};
+        std::set<NodeId> donors;
+        std::set<NodeId> recipients;
+        for (const PlannedMove& move : submitted->preview.moves) {
+          donors.insert(move.from);
+          recipients.insert(move.to);
+        }
+        trapped_.donors.assign(donors.begin(), donors.end());
+        trapped_.recipients.assign(recipients.begin(), recipients.end());
+      });
 }
 
 // ---- traps
@@ -629,8 +627,7 @@ Result World::Run() {
     StartAgent(node);
   }
   for (size_t i = 0; i < kClients; ++i) {
-    clients_.push_back(
-        std::make_shared<Client>(this, kFirstClientSite + static_cast<Site>(i)));
+    clients_.push_back(std::make_shared<Client>(this, kFirstClientSite + static_cast<Site>(i)));
     clients_.back()->Start();
   }
   scheduler_.At(kSecond, [this] { LookForOperators(); });
