@@ -14,66 +14,12 @@
 #include "absl/status/statusor.h"
 #include "migrations/task.h"
 #include "server/sessions/sessions.h"
+#include "tests/sim/donor.h"
 #include "tests/sim/engine.h"
 #include "tests/sim/network.h"
 #include "tests/sim/watcher.h"
 
 namespace warmring::sim {
-
-class Agent;
-
-// What a recipient's agent asks of a donor's, as in agent/transfer/pull.h.
-struct Order {
-  MigrationId migration;
-  bool dirty = false;
-  HashRangeSet ranges;
-  NodeId recipient;
-};
-
-// What travels on such a stream.
-struct Parcel {
-  enum class Kind : uint8_t { kItems, kPosition, kScanEnd, kSuspect, kDirtyEnd };
-  Kind kind = Kind::kItems;
-  std::vector<Item> items;
-  LogPlace place;         // kPosition, kDirtyEnd
-  bool complete = false;  // kDirtyEnd
-};
-
-// The donor's end of one stream: agent/transfer/donor_stream.cc without its threads.
-class Donor : public std::enable_shared_from_this<Donor> {
- public:
-  Donor(Agent* agent, Order order, std::shared_ptr<Stream> stream,
-        std::function<void(const Parcel&)> deliver);
-  void Start();
-  void Acknowledge(uint64_t position) { acknowledged_ = std::max(acknowledged_, position); }
-  void Nudge();
-  void Stop();
-  bool stopped() const { return stopped_; }
-
- private:
-  void StartCopy();
-  void StartDirty(const LogPlace& fence);
-  void Loop();
-  void PumpChanges(std::function<void()> then);
-  void ScanStep();
-  void SendKeys(std::vector<std::string> keys, bool scan, std::function<void()> then);
-  void Send(Parcel parcel);
-  void Fail();
-
-  Agent* const agent_;
-  const Order order_;
-  const std::shared_ptr<Stream> stream_;
-  const std::function<void(const Parcel&)> deliver_;
-  Id128 track_;
-  LogPlace cursor_;
-  uint64_t acknowledged_ = 0;
-  std::string scan_cursor_;
-  bool scan_done_ = false;
-  bool cursor_sent_ = false;
-  bool pumping_ = false;
-  bool nudged_ = false;
-  bool stopped_ = false;
-};
 
 // The agent beside an engine: session, watch, tasks and transfers, by the rules of client/owner,
 // agent/owner_link.cc, agent/task_runner.cc and agent/transfer, which have threads and cannot be
@@ -92,7 +38,14 @@ class Agent final : public Process {
   // Asks the engine; the answer comes later, unless this agent is gone by then. Commands that are
   // under way when it dies are carried out.
   template <typename Result>
-  void Ask(std::function<Result(Engine&, uint64_t)> work, std::function<void(Result)> done);
+  void Ask(std::function<Result(Engine&, uint64_t)> work, std::function<void(Result)> done) {
+    auto result = std::make_shared<Result>(absl::UnavailableError("the engine is gone"));
+    Visit([work = std::move(work), result](
+              Engine& engine, uint64_t generation) { *result = work(engine, generation); },
+          [done = std::move(done), result](bool answered) {
+            done(answered ? *result : Result(absl::UnavailableError("the engine is gone")));
+          });
+  }
 
   const NodeId& node() const { return node_; }
   World& world() { return *world_; }
@@ -175,6 +128,7 @@ class Agent final : public Process {
 
   static Key KeyOf(const Task& task);
 
+  void Visit(std::function<void(Engine&, uint64_t)> work, std::function<void(bool)> done);
   // Session.
   void Connect();
   void Attach(uint64_t turn);

@@ -222,7 +222,7 @@ void Server::Command(const MigrationId& id, OperatorCommand command) {
   conductor_->Command(id, command, Batch(), [](const absl::StatusOr<MigrationSnapshotPtr>&) {});
 }
 
-// ---- watch
+// Watch.
 
 void Server::Publish(const Membership::Ptr& membership, const std::optional<Delta>& delta) {
   if (delta) deltas_.push_back(*delta);

@@ -139,7 +139,7 @@ bool World::LosesTasks(const NodeId& node) const {
   return until != tasks_lost_until_.end() && scheduler_.now() < until->second;
 }
 
-// ---- processes
+// Processes.
 
 void World::CreateKeyspace() {
   KeyspaceSpec spec;
@@ -290,7 +290,7 @@ void World::RestartAgent(const NodeId& node, Nanos down) {
   });
 }
 
-// ---- faults
+// Faults.
 
 void World::CutSites(Site a, Site b, bool both, Nanos time) {
   Note([&] { return fmt::format("site {} {}> {} is cut", a, both ? "<-" : "-", b); });
@@ -356,7 +356,7 @@ void World::Reap() {
   std::erase_if(deposed_, [](const auto& server) { return !server->alive(); });
 }
 
-// ---- operators
+// Operators.
 
 void World::LookForOperators() {
   Reap();
@@ -500,7 +500,7 @@ void World::SubmitPlan() {
       });
 }
 
-// ---- traps
+// Traps.
 
 // The moment that is worst for whoever believes in leases: the donor has just got one.
 void World::OnLeaseGranted(const NodeId& node) {
@@ -595,7 +595,7 @@ void World::OnFenceAcknowledged(const NodeId& node) {
   });
 }
 
-// ---- the run
+// The run.
 
 // From here on nothing goes wrong any more.
 void World::Calm() {
