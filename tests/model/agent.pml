@@ -135,8 +135,10 @@ bool wOther, wLease;
      eReq[aEng[a]]=OL; aReq[a]=true; VOIDGRANT(a); CHECK }
 #ifdef M_RECEIPT
 #define LIFE(e) OL                 /* counted from the grant's arrival, not from the stamp */
+#define INTIME(e) true
 #else
 #define LIFE(e) eReq[e]
+#define INTIME(e) (eReq[e]>0)      /* else the lease would be over already                 */
 #endif
 #ifdef M_VERSION
 #define INSTALLED(e,v) true        /* the lease counts under an older map too              */
@@ -151,7 +153,7 @@ bool wOther, wLease;
 #define FLOORS(e,g) if :: g%2==1 -> MAXI(eFloor[e],g/2) :: else fi
 #endif
 #define A_APPLY(a) \
- :: d_step{ OBEYS(a) && aGr[a]!=0 && eReq[aEng[a]]>0 -> TR("@ agent %d: WR.GRANT at engine %d\n",a,aEng[a]); \
+ :: d_step{ OBEYS(a) && aGr[a]!=0 && INTIME(aEng[a]) -> TR("@ agent %d: WR.GRANT at engine %d\n",a,aEng[a]); \
      FLOORS(aEng[a],aGr[a]); LEASE(aEng[a],aGr[a]/2); USED(a); CHECK }
 #define A_MAP(a,v) \
  :: d_step{ OBEYS(a) && vCom[v] && eMap[aEng[a]]<v -> TR("@ agent %d: WR.MAP, version of epoch %d\n",a,v); \
@@ -257,8 +259,8 @@ bool wOther, wLease;
 #define WCHECK assert(!(CANR && wOther))
 #elif WIT==2 /* commit on the expiry of a lease, node 1 accepts */
 #define WCHECK assert(!(CANR && wLease))
-#elif WIT==3 /* the range is back at node 0, in the replacement, while the first engine lives */
-#define WCHECK assert(!(CAN(1) && eMap[1]==3 && eMap[0]==1 && wOther))
+#elif WIT==3 /* the range is back at node 0, in the replacement; the first engine has its old map */
+#define WCHECK assert(!(CAN(1) && eMap[1]==3 && eMap[0]==1 && wLease))
 #endif
 #else
 #define WCOM skip
