@@ -377,12 +377,17 @@ void Conductor::BeginQueued() {
   }
   std::sort(queue.begin(), queue.end());
   const Membership::Ptr head = context_.keyspace->head()->membership;
-  std::vector<OtherMigration> before = Others(/*queued=*/false);
+  const std::vector<OtherMigration> running = Others(/*queued=*/false);
+  std::vector<OtherMigration> before;  // that wait, too
   for (const auto& [order, id] : queue) {
     Active& active = active_.at(id);
     MigrationPlan plan = active.machine.record().plan;
     plan.base_version = Version();
-    absl::StatusOr<Preview> preview = Plan(*head, plan, context_.owners->NodeFacts(), before);
+    absl::StatusOr<Preview> preview = Plan(*head, plan, context_.owners->NodeFacts(), running);
+    for (const OtherMigration& other : before) {
+      if (!preview.ok()) break;
+      if (absl::Status free = ConflictWith(*head, *preview, other); !free.ok()) preview = free;
+    }
     if (preview.ok()) {
       if (persisting_.empty()) return PlanAnew(id, *std::move(preview));
       begins_queued_ = true;
