@@ -133,7 +133,21 @@ void Sessions::Report(StreamId stream, TaskReport report) {
   if (!node || found == streams_.end()) return;
   // An owner speaks for itself alone: for its own node, in its present incarnation.
   if (report.node != *node || report.incarnation != found->second.hello.incarnation) return;
+  if (env_.clock->Boot() >= table_.GrantFrom(*node)) {
+    TakeEarlyAcks(stream);
+  } else if (std::holds_alternative<FenceAck>(report.body)) {
+    found->second.early_acks.push_back(std::move(report));
+    env_.strand->RunAt(table_.GrantFrom(*node), [this, stream] { TakeEarlyAcks(stream); });
+    return;
+  }
   env_.on_report(report);
+}
+
+// What this incarnation refuses, the one before it may accept until its lease is over.
+void Sessions::TakeEarlyAcks(StreamId stream) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end() || !table_.NodeOf(stream)) return;
+  for (const TaskReport& ack : std::exchange(found->second.early_acks, {})) env_.on_report(ack);
 }
 
 void Sessions::Closed(StreamId stream) {
