@@ -9,6 +9,12 @@
 #include "spdlog/spdlog.h"
 
 namespace warmring {
+namespace {
+
+// More than migrations that may be under way at once.
+constexpr size_t kMaxEarlyAcks = 128;
+
+}  // namespace
 
 Sessions::Sessions(Environment environment)
     : env_(std::move(environment)), table_(env_.identity.term, env_.lease) {}
@@ -136,8 +142,17 @@ void Sessions::Report(StreamId stream, TaskReport report) {
   if (env_.clock->Boot() >= table_.GrantFrom(*node)) {
     TakeEarlyAcks(stream);
   } else if (std::holds_alternative<FenceAck>(report.body)) {
+    // Of one task the newest counts, so that nobody fills the memory with them.
+    std::erase_if(found->second.early_acks, [&](const TaskReport& known) {
+      return known.migration == report.migration && known.wave == report.wave &&
+             known.nonce == report.nonce;
+    });
+    if (found->second.early_acks.size() >= kMaxEarlyAcks) return;
+    const bool is_first = found->second.early_acks.empty();
     found->second.early_acks.push_back(std::move(report));
-    env_.strand->RunAt(table_.GrantFrom(*node), [this, stream] { TakeEarlyAcks(stream); });
+    if (is_first) {
+      env_.strand->RunAt(table_.GrantFrom(*node), [this, stream] { TakeEarlyAcks(stream); });
+    }
     return;
   }
   env_.on_report(report);

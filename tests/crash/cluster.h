@@ -34,6 +34,7 @@ struct ClusterOptions {
   // So many of them own the keyspace from the beginning; the others run and wait to be added.
   size_t members = 2;
   std::string lease = "1s";
+  std::vector<std::string> server_args = {};
 };
 
 // Whether a plan adds or removes, and under which timing. One wave costs little, two show what
@@ -95,6 +96,10 @@ class Cluster {
   // OK also if the migration has ended or is being aborted (undone) already.
   [[nodiscard]] absl::Status Abort(const MigrationId& id);
   [[nodiscard]] absl::Status Undo(const MigrationId& id);
+  // Takes a donor for dead. Not repeated.
+  [[nodiscard]] absl::StatusOr<v1::Migration> Force(const MigrationId& id, const NodeId& node,
+                                                    const std::string& reason,
+                                                    bool accept_data_loss);
 
   // Waits until the migration is as `is_so` wants it, and returns it as it is then.
   [[nodiscard]] absl::StatusOr<v1::Migration> WaitForMigration(
