@@ -309,6 +309,8 @@ bool wLease, wAck, wAbort, wTake, wRest;
 /* The donor goes on under a fresh epoch.
  * step: PA abort fencing; from: Fencing; to: Aborted; needs: none
  * step: PA retreat; from: Fencing; to: Committed; needs: none
+ * step: PR retry first wave; from: Fencing; to: Warming; needs: none
+ * step: PR retry wave; from: Fencing; to: Committed; needs: none
  * step: PA abandon undo; from: Undoing; to: Soaking; needs: none
  */
 #ifdef M_H
