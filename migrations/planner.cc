@@ -896,7 +896,8 @@ absl::StatusOr<Preview> PlanForLater(const Membership& membership, const Migrati
   RETURN_IF_ERROR(ValidatePlan(plan));
   RETURN_IF_ERROR(CheckBase(membership, plan, others));
   if (others.empty()) return PlanAlone(membership, plan, facts);
-  ASSIGN_OR_RETURN(const Membership::Ptr expected, ExpectedMembership(membership, others));
+  ASSIGN_OR_RETURN(const Membership::Ptr expected,
+                   ExpectedMembership(membership, others, NamedNodes(plan)));
   ASSIGN_OR_RETURN(Preview preview, PlanAlone(*expected, plan, facts));
   preview.base_version = membership.version();
   TakeOverSplits(others, preview);
@@ -912,6 +913,7 @@ absl::StatusOr<Preview> PlanForLater(const Membership& membership, const Migrati
 absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
                              const std::map<NodeId, NodeFact>& facts,
                              const std::vector<OtherMigration>& others) {
+  RETURN_IF_ERROR(CheckNamedNodes(plan, others));
   ASSIGN_OR_RETURN(Preview preview, PlanForLater(membership, plan, facts, others));
   for (const OtherMigration& other : others) {
     RETURN_IF_ERROR(ConflictWith(membership, preview, other));

@@ -8,7 +8,10 @@
 namespace warmring {
 namespace {
 
+// So that a record fits the store twice in one batch, with what else is in it.
 constexpr size_t kMaxHistory = 256;
+constexpr size_t kMaxHistoryBytes = 96 * 1024;
+constexpr size_t kMaxNoteBytes = 1024;
 
 // Names of the crash points around each persist.
 std::string_view FailpointOf(Step step) {
@@ -321,6 +324,24 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
 
 }  // namespace
 
+namespace {
+
+// Notes name nodes, of which there may be thousands.
+std::string Shortened(std::string note) {
+  constexpr std::string_view kMore = " ...";
+  if (note.size() > kMaxNoteBytes) {
+    note.resize(kMaxNoteBytes - kMore.size());
+    // Not in the middle of a character.
+    while (!note.empty() && (static_cast<unsigned char>(note.back()) & 0xc0) == 0x80) {
+      note.pop_back();
+    }
+    note += kMore;
+  }
+  return note;
+}
+
+}  // namespace
+
 std::vector<Plane> EndedOverrides(const MigrationId& migration, const MachineView& view) {
   // While others move, their donors must find keys where they were when they began.
   for (const Move& move : view.head->moves()) {
@@ -340,8 +361,14 @@ std::vector<Plane> EndedOverrides(const MigrationId& migration, const MachineVie
 }
 
 void AddHistory(MigrationRecord& record, absl::Time time, std::string note) {
-  if (record.history.size() >= kMaxHistory) record.history.erase(record.history.begin() + 1);
-  record.history.push_back({record.stage, record.wave, time, std::move(note)});
+  record.history.push_back({record.stage, record.wave, time, Shortened(std::move(note))});
+  size_t bytes = 0;
+  for (const StageEntry& entry : record.history) bytes += entry.note.size();
+  while (record.history.size() > kMaxHistory ||
+         (bytes > kMaxHistoryBytes && record.history.size() > 2)) {
+    bytes -= record.history[1].note.size();
+    record.history.erase(record.history.begin() + 1);
+  }
 }
 
 PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string note,
@@ -355,6 +382,7 @@ PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string n
   command.failpoint = FailpointOf(step);
   FillStep(record, step, note, view, command);
   if (command.update.has_value()) command.next.final_version = view.head->version().Next();
+  command.next.failure = Shortened(std::move(command.next.failure));
   AddHistory(command.next, view.wall, std::move(note));
   return command;
 }

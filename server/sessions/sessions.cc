@@ -24,13 +24,13 @@ void Sessions::Restore(const NodeId& node, const schema::SessionRecord& record) 
 }
 
 void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<SessionLink> link) {
-  const std::optional<schema::SessionRecord> record = table_.ToPersist(hello);
+  const std::optional<schema::SessionRecord> record = table_.ToPersist(hello, env_.clock->Boot());
   const NodeId node = hello.node;
   Stream& state = streams_[stream];
   state.hello = std::move(hello);
   state.link = std::move(link);
   if (!record) {
-    Opened(stream);
+    Opened(stream, record);
     return;
   }
   Committer::Request request;
@@ -39,22 +39,24 @@ void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<Session
   request.failpoint = "p0";
   WARMRING_FP("p0.before");
   // The term is its one guard, which is the committer's to watch: here it is committed.
-  env_.committer->Commit(std::move(request), env_.strand, [this, stream](const CommitResult&) {
-    WARMRING_FP("p0.published");
-    // Even if the stream has ended meanwhile: that incarnation is the node's last one now.
-    Opened(stream);
-  });
+  env_.committer->Commit(std::move(request), env_.strand,
+                         [this, stream, record](const CommitResult&) {
+                           WARMRING_FP("p0.published");
+                           // Even if the stream has ended meanwhile: that incarnation is the node's
+                           // last one now.
+                           Opened(stream, record);
+                         });
 }
 
 // Persists answer in the order in which they were asked for, so the last incarnation that was
 // persisted is also the last one that opens here.
-void Sessions::Opened(StreamId stream) {
+void Sessions::Opened(StreamId stream, const std::optional<schema::SessionRecord>& record) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
   Stream& state = found->second;
   const NodeId node = state.hello.node;
   const bool ended = state.link == nullptr;
-  const StreamId replaced = table_.Open(stream, state.hello);
+  const StreamId replaced = table_.Open(stream, state.hello, record);
   if (const auto old = streams_.find(replaced); old != streams_.end()) {
     spdlog::warn("keyspace {}: node {} opened another session (incarnation {})",
                  env_.keyspace->id(), node, state.hello.incarnation.ToString());
