@@ -287,8 +287,8 @@ bool wLease, wAck, wAbort, wTake, wRest;
 /* A hand-over begins: a wave, a way back (r is then the former donor), or one after the other.
  * step: P5 fence wave; from: Verifying; to: Fencing; needs: Warmed, Verified, Promoted, HoldOver
  * step: P5 fence wave; from: Committed; to: Fencing; needs: Warmed, Promoted, HoldOver
- * step: PU5 fence undo; from: Committed; to: UndoFencing; needs: UndoPossible
- * step: PU5 fence undo; from: Soaking; to: UndoFencing; needs: UndoPossible
+ * step: PU5 fence undo; from: Committed; to: Undoing; needs: UndoPossible
+ * step: PU5 fence undo; from: Soaking; to: Undoing; needs: UndoPossible
  */
 #define A_START(c,r) \
  :: d_step{ ISLEADER(c) && !sFencing && sNext<=NE && eOwner[sEpoch]!=r -> \
@@ -302,14 +302,16 @@ bool wLease, wAck, wAbort, wTake, wRest;
 #define EVID(c) (mAck[sEpoch] || ca[c]==0)
 #endif
 /* step: P6 commit wave; from: Fencing; to: Committed; needs: DonorsClosed, RecipientsReady
- * step: PU6 commit undo; from: UndoFencing; to: RolledBack; needs: DonorsClosed, RecipientsReady
+ * step: PU6 commit undo; from: Undoing; to: RolledBack; needs: DonorsClosed, RecipientsReady
  */
 #define A_COMMIT(c) \
  :: d_step{ ISLEADER(c) && sFencing && EVID(c) -> TR("@ leader %d: PERSISTS COMMIT of epoch %d\n",c,sNew); WCOM(c); assert(sNew>sEpoch); sEpoch=sNew; gCom[sEpoch]=true; sFencing=false; sNew=0; ca[c]=0; UPZF(c); CHECK }
 /* The donor goes on under a fresh epoch.
  * step: PA abort fencing; from: Fencing; to: Aborted; needs: none
  * step: PA retreat; from: Fencing; to: Committed; needs: none
- * step: PA abandon undo; from: UndoFencing; to: Soaking; needs: none
+ * step: PR retry first wave; from: Fencing; to: Warming; needs: none
+ * step: PR retry wave; from: Fencing; to: Committed; needs: none
+ * step: PA abandon undo; from: Undoing; to: Soaking; needs: none
  */
 #ifdef M_H
 #define A_ABORT(c) /* abort re-opens the same epoch */ \
@@ -321,6 +323,7 @@ bool wLease, wAck, wAbort, wTake, wRest;
  :: d_step{ ISLEADER(c) && sFencing && sNext<=NE -> TR("@ leader %d: PERSISTS ABORT, donor gets epoch %d\n",c,sNext); WABO; eOwner[sNext]=eOwner[sEpoch]; sEpoch=sNext; gCom[sEpoch]=true; sNext++; sFencing=false; sNew=0; ca[c]=0; UPZF(c); CHECK }
 #define A_RUNF(o,e)
 #endif
+/* What is durable is told. */
 #ifdef M_I
 #define A_SACT(c) /* notify before persist */ \
  :: d_step{ ISLEADER(c) && !sFencing && !mAct[sEpoch] -> TR("@ leader %d: sends ACTIVATE(epoch %d)\n",c,sEpoch); mAct[sEpoch]=true; CHECK } \
