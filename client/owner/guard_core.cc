@@ -84,6 +84,11 @@ PreparedReport Prepared(const PrepareTask& task) {
   return report;
 }
 
+bool IsBootClock(const std::function<Instant()>& clock) {
+  const auto* const function = clock.target<Instant (*)()>();
+  return function != nullptr && *function == &BootNow;
+}
+
 KeyPoint PointIn(const Membership* membership, std::string_view key) {
   return membership != nullptr ? membership->PointOf(key) : KeyPoint(HashKey(HashSpec(), key));
 }
@@ -118,7 +123,9 @@ HashRangeSet AllPlanes(const Membership& membership) {
 }  // namespace
 
 GuardCore::GuardCore(OwnerOptions options)
-    : options_(std::move(options)), incarnation_(RandomIncarnation()) {
+    : options_(std::move(options)),
+      is_boot_clock_(IsBootClock(options_.clock)),
+      incarnation_(RandomIncarnation()) {
   worker_ = std::thread([this] { RunJobs(); });
 }
 
@@ -166,8 +173,9 @@ auto GuardCore::Read(Reader read) const {
 }
 
 absl::StatusOr<WriteGuard> GuardCore::Begin(std::string_view key, std::string_view epoch_word) {
-  ASSIGN_OR_RETURN(const EpochWord word, EpochWord::Parse(epoch_word));
-  const Instant now = options_.clock();
+  EpochWord word;
+  if (!EpochWord::Read(epoch_word, word)) return EpochWord::Parse(epoch_word).status();
+  const Instant now = Now();
   WriteSlot& slot = writes_.Claim();
   const Published* const published = published_.load(std::memory_order_seq_cst);
   const OwnerView* const view = published == nullptr ? nullptr : &published->view;
@@ -186,7 +194,8 @@ absl::StatusOr<WriteGuard> GuardCore::Begin(std::string_view key, std::string_vi
 }
 
 absl::Status GuardCore::BeginRead(std::string_view key, std::string_view epoch_word) const {
-  ASSIGN_OR_RETURN(const EpochWord word, EpochWord::Parse(epoch_word));
+  EpochWord word;
+  if (!EpochWord::Read(epoch_word, word)) return EpochWord::Parse(epoch_word).status();
   RefusalInfo info;
   const Verdict verdict = Read([&](const OwnerView* view) {
     Admission admission;
@@ -202,7 +211,7 @@ absl::Status GuardCore::BeginRead(std::string_view key, std::string_view epoch_w
 
 absl::Status GuardCore::StillHeld(WriteSlot& slot) {
   for (;;) {
-    const Instant now = options_.clock();
+    const Instant now = Now();
     slot.BeginCheck();
     // Not null, since it admitted the write.
     const Published* const published = published_.load(std::memory_order_seq_cst);
@@ -249,7 +258,7 @@ KeyPoint GuardCore::PointOf(std::string_view key) const {
 }
 
 bool GuardCore::HasLease() const {
-  const Instant now = options_.clock();
+  const Instant now = Now();
   return Read([&](const OwnerView* view) { return view != nullptr && view->HasLease(now); });
 }
 
@@ -337,7 +346,7 @@ absl::StatusOr<OwnerPort::Renewal> GuardCore::Renew() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!view_) return absl::AbortedError("not attached yet");
-    renewal.seq = view_->Renew(options_.clock());
+    renewal.seq = view_->Renew(Now());
     if (view_->membership() != nullptr) renewal.applied_version = view_->membership()->version();
     AnswerFences();  // their time to drain may be over
   }
@@ -370,7 +379,7 @@ void GuardCore::SetTasks(const std::vector<Task>& tasks) {
       if (found != tasks_.end() && found->second.task == task) {
         live[key] = std::move(found->second);
       } else {
-        live[key] = {task, options_.clock(), std::nullopt};
+        live[key] = {task, Now(), std::nullopt};
       }
     }
     tasks_ = std::move(live);
@@ -422,7 +431,7 @@ bool GuardCore::IsLost(const WriteSlot& write) const {
 bool GuardCore::IsDrained(const FenceTask& fence, Instant since) {
   if (!view_->CheckPlanes(fence.ranges).ok()) return false;
   const Membership* const membership = view_->membership().get();
-  const bool patience_is_over = options_.clock() >= since + options_.drain_timeout;
+  const bool patience_is_over = Now() >= since + options_.drain_timeout;
   bool drained = true;
   writes_.Visit([&](const WriteTable::Write& write) {
     const KeyPoint point = PointIn(membership, write.slot.key());

@@ -90,6 +90,8 @@ class GuardCore final : public OwnerPort {
   };
 
   static TaskKey KeyOf(const Task& task);
+  // The lease's clock.
+  Instant Now() const { return is_boot_clock_ ? BootNow() : options_.clock(); }
   // Calls `read` (anything but void (const OwnerView*)) with what is published, null before the
   // first Attach. It must be quick and take no lock: a change waits for it.
   template <typename Reader>
@@ -109,6 +111,7 @@ class GuardCore final : public OwnerPort {
   void NotifyIfDue();
 
   const OwnerOptions options_;
+  const bool is_boot_clock_;  // it is the default one: no need to go through the function
 
   std::atomic<Published*> published_ = nullptr;  // owned; of view_; null before the first Attach
   mutable WriteTable writes_;

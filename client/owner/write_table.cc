@@ -14,11 +14,6 @@ constexpr size_t kMostSlots = 65'536;  // of one chunk
 constexpr size_t kProbes = 64;
 // Threads begin to look for a slot this far from each other.
 constexpr uint32_t kStride = 8;
-constexpr uint32_t kUnset = UINT32_MAX;
-
-// Where this thread found its last slot. A thread that has one write at a time finds the same one
-// again, which its processor has; one that has many finds the next.
-constinit thread_local uint32_t last_slot = kUnset;
 std::atomic<uint32_t> threads = 0;
 
 // Gives the processor to whoever may be in a busy slot.
@@ -85,34 +80,32 @@ std::unique_ptr<WriteTable::Chunk> WriteTable::MakeChunk(size_t slots,
   return chunk;
 }
 
-WriteSlot& WriteTable::Claim() {
-  if (last_slot == kUnset) [[unlikely]] {
-    last_slot = threads.fetch_add(1, std::memory_order_relaxed) * kStride;
-  }
-  const Chunk* const chunk = newest_.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < kProbes; ++i) {
-    const uint32_t at = last_slot + i;
-    WriteSlot& slot = chunk->slots[at & chunk->mask];
-    if (slot.TryClaim()) {
-      last_slot = at;
+constinit thread_local uint32_t WriteTable::last_slot_ = WriteTable::kUnset;
+
+WriteSlot& WriteTable::ClaimAnother() {
+  if (last_slot_ == kUnset) last_slot_ = threads.fetch_add(1, std::memory_order_relaxed) * kStride;
+  for (;;) {
+    const Chunk* const chunk = newest_.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < kProbes; ++i) {
+      const uint32_t at = (last_slot_ + i) % kMostSlots;
+      WriteSlot& slot = chunk->slots[at & chunk->mask];
+      if (!slot.TryClaim()) continue;
+      last_slot_ = at;
       return slot;
     }
+    Grow(chunk);
   }
-  return Grow(chunk);
 }
 
-// A slot of the new chunk is claimed only after it is published, so A1 < C2 or C1 < A2 for it too.
-WriteSlot& WriteTable::Grow(const Chunk* full) {
-  {
-    const std::lock_guard<std::mutex> lock(growing_);
-    Chunk* const newest = newest_.load(std::memory_order_relaxed);
-    if (newest == full) {
-      const size_t slots = std::min(kMostSlots, 2 * (newest->mask + 1));
-      newest_.store(MakeChunk(slots, std::unique_ptr<Chunk>(newest)).release(),
-                    std::memory_order_seq_cst);
-    }
-  }
-  return Claim();
+// A slot of the new chunk is claimed only after the chunk is published, so that whoever reads the
+// slots without seeing it published its view before.
+void WriteTable::Grow(const Chunk* full) {
+  const std::lock_guard<std::mutex> lock(growing_);
+  Chunk* const newest = newest_.load(std::memory_order_relaxed);
+  if (newest != full) return;
+  const size_t slots = std::min(kMostSlots, 2 * (newest->mask + 1));
+  newest_.store(MakeChunk(slots, std::unique_ptr<Chunk>(newest)).release(),
+                std::memory_order_seq_cst);
 }
 
 void WriteTable::Settle() const {

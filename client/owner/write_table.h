@@ -129,7 +129,14 @@ class WriteTable {
   WriteTable& operator=(const WriteTable&) = delete;
 
   // A1: a slot that was free. Any thread.
-  WriteSlot& Claim();
+  WriteSlot& Claim() {
+    const Chunk* const chunk = newest_.load(std::memory_order_acquire);
+    WriteSlot& slot = chunk->slots[last_slot_ & chunk->mask];
+    if (last_slot_ != kUnset && slot.TryClaim()) [[likely]] {
+      return slot;
+    }
+    return ClaimAnother();
+  }
 
   // C2 for all slots. The rest of this class is for who holds the guard's mutex.
   void Settle() const;
@@ -164,9 +171,15 @@ class WriteTable {
     std::unique_ptr<Chunk> older;
   };
   static std::unique_ptr<Chunk> MakeChunk(size_t slots, std::unique_ptr<Chunk> older);
-  WriteSlot& Grow(const Chunk* full);
+  WriteSlot& ClaimAnother();
+  void Grow(const Chunk* full);
   static bool Hold(WriteSlot& slot, uint32_t& before);
   static void Unhold(WriteSlot& slot, bool lose, bool stay_held);
+
+  // Where this thread found its last slot. A thread that has one write at a time finds the same one
+  // again, which its processor has; one that has many finds the next.
+  static constexpr uint32_t kUnset = UINT32_MAX;
+  static constinit thread_local uint32_t last_slot_;
 
   // Owned. Slots are claimed in the newest; writes may be in flight in the older ones.
   std::atomic<Chunk*> newest_;
