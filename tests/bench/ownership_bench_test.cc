@@ -36,7 +36,7 @@ TEST(OwnershipBenchTest, TheAdmissionPartWritesItsHeadline) {
     ASSERT_TRUE(json["headline"].contains(key)) << key;
     EXPECT_TRUE(json["headline"][key].is_number()) << key;
   }
-  EXPECT_EQ(json["admission"].size(), 22U) << "eleven steps, on one thread and on two";
+  EXPECT_EQ(json["admission"].size(), 24U) << "twelve steps, on one thread and on two";
 }
 
 TEST(OwnershipBenchTest, RefusesWhatItDoesNotKnow) {
