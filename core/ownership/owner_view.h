@@ -58,6 +58,8 @@ struct EpochWord {
   // Error: InvalidArgument for anything but 8 hex digits, ':', a decimal epoch of at most 20
   // digits.
   static absl::StatusOr<EpochWord> Parse(std::string_view word);
+  // The same without the words: false, and `parsed` is void, for anything else.
+  static bool Read(std::string_view word, EpochWord& parsed);
 };
 std::string FormatEpochWord(const HistoryId& history, Epoch epoch);
 
