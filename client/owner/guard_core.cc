@@ -309,7 +309,9 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
     // first.
     const bool drop = prepare.mode != PrepareTask::Mode::kChanges;
     const bool fetch = options_.on_warm != nullptr && EveryDonorIsFenced(prepare);
-    if (!drop && !fetch) {
+    // Nothing is to be dropped where a follower takes over with the copy that it has.
+    const bool nothing = prepare.donors.empty();
+    if (nothing || (!drop && !fetch)) {
       Report(key, Prepared(prepare));
     } else {
       AddJob({key, RangesOf(prepare), drop, fetch, Instant{}});
