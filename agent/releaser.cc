@@ -43,8 +43,7 @@ Releaser::~Releaser() {
 }
 
 HashRangeSet Releaser::EntitledRanges(const Membership& membership) const {
-  HashRangeSet ranges =
-      membership.OwnedBy(options_.node).Union(membership.FollowedBy(options_.node));
+  HashRangeSet ranges = membership.OwnedBy(options_.node);
   for (const Move& move : membership.moves()) {
     if (move.from == options_.node || move.to == options_.node) ranges = ranges.Union(move.ranges);
   }

@@ -742,14 +742,12 @@ void WarnOfPins(const Membership& membership, const Changes& changes,
                                  stay == 1 ? "it is" : "they are"));
 }
 
-double ShareOf(const std::vector<HashRange>& ranges) { return HashRangeSet(ranges).Share(); }
-
 // Nobody copies what followers are to have.
 void WarnOfFollowers(const CopiesAfter& copies, std::vector<std::string>& warnings) {
   std::vector<HashRange> ranges;
   for (const CopiesAfter::Followers& followers : copies.followers) {
     const auto had = [&](const NodeId& node) {
-      return node.empty() || node == followers.owner_before ||
+      return node.empty() ||
              std::find(followers.before.begin(), followers.before.end(), node) !=
                  followers.before.end();
     };
@@ -758,9 +756,9 @@ void WarnOfFollowers(const CopiesAfter& copies, std::vector<std::string>& warnin
   }
   if (ranges.empty()) return;
   warnings.push_back(
-      fmt::format("{:.1f}% of hash space gets followers that have no copy of it, and the migration "
-                  "makes none: the application or the engine has to",
-                  ShareOf(ranges) * 100));
+      fmt::format("{:.1f}% of hash space gets followers to which the migration copies nothing: what "
+                  "they have of it is up to the application or the engine",
+                  HashRangeSet(ranges).Share() * 100));
 }
 
 // What followers of the dead take over, copies and all.

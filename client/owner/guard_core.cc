@@ -218,7 +218,7 @@ void GuardCore::Install(const Membership::Ptr& membership) {
     if (fence != nullptr && !live.report) Fence(*fence);
   }
   AnswerFences();
-  const HashRangeSet before = std::exchange(entitled_, view_->EntitledRanges());
+  const HashRangeSet before = std::exchange(entitled_, EntitledLocked());
   HashRangeSet left = before.Minus(entitled_);
   // When rules come or go, keys change planes, and what was held on one cannot be told from the
   // ranges of before: then everything goes that is not to be here.
@@ -322,6 +322,13 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
 void GuardCore::Fence(const FenceTask& fence) {
   view_->Fence(fence.ranges, fence.floor);
   NoteLost();
+}
+
+// What a service has as a follower it keeps by itself, whatever becomes of what it owned.
+HashRangeSet GuardCore::EntitledLocked() const {
+  const HashRangeSet ranges = view_->EntitledRanges();
+  const Membership::Ptr& membership = view_->membership();
+  return membership == nullptr ? ranges : ranges.Union(membership->FollowedBy(options_.node));
 }
 
 KeyPoint GuardCore::PointOfLocked(std::string_view key) const {
@@ -437,7 +444,7 @@ void GuardCore::RunJobs() {
       continue;
     }
     // What has come back meanwhile is not dropped.
-    if (!job.task && view_) job.ranges = job.ranges.Minus(view_->EntitledRanges());
+    if (!job.task && view_) job.ranges = job.ranges.Minus(EntitledLocked());
     if (job.ranges.empty()) continue;
     lock.unlock();
     const absl::Status status = Call(job);

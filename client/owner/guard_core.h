@@ -84,6 +84,7 @@ class GuardCore final : public OwnerPort {
   void Install(const Membership::Ptr& membership);
   void StartTask(const TaskKey& key, const LiveTask& live);
   void Fence(const FenceTask& fence);
+  HashRangeSet EntitledLocked() const;
   KeyPoint PointOfLocked(std::string_view key) const;
   void NoteLost();
   void NoteEndedOverrides(const Membership* before);

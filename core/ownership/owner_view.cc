@@ -249,16 +249,13 @@ const Move* OwnerView::MoveOf(KeyPoint point) const {
 
 bool OwnerView::IsEntitled(KeyPoint point) const {
   if (Owns(point)) return true;
-  const bool follows = membership_ && self_ && point.plane == kCommonPlane &&
-                       membership_->IsFollower(*self_, point.hash);
-  if (follows) return true;
   const Move* move = MoveOf(point);
   return move != nullptr && (move->from == node_ || move->to == node_);
 }
 
 HashRangeSet OwnerView::EntitledRanges() const {
   if (!membership_) return {};
-  HashRangeSet entitled = membership_->OwnedBy(node_).Union(membership_->FollowedBy(node_));
+  HashRangeSet entitled = membership_->OwnedBy(node_);
   for (const Move& move : membership_->moves()) {
     if (move.from == node_ || move.to == node_) entitled = entitled.Union(move.ranges);
   }

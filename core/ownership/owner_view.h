@@ -106,8 +106,7 @@ class OwnerView {
   // the client's epoch is the range's present one.
   Admission AdmitPeek(KeyPoint point, const EpochWord& word) const;
 
-  // May this node hold data for `point` at all: it owns it, follows it, warms it, or keeps it during
-  // grace.
+  // May this node hold data for `point` at all: it owns it, warms it, or keeps it during grace.
   bool IsEntitled(KeyPoint point) const;
   HashRangeSet EntitledRanges() const;
   bool Owns(KeyPoint point) const;  // by map, whatever the lease says

@@ -68,6 +68,7 @@ class Reallocator {
   }
 
   absl::StatusOr<CopiesAfter> Result() {
+    RETURN_IF_ERROR(CheckEnoughDomains());
     Copies after;
     if (!change_.replaced.empty()) {
       after = Replaced();
@@ -81,6 +82,24 @@ class Reallocator {
   }
 
  private:
+  absl::Status CheckEnoughDomains() const {
+    const DomainRule& rule = base_.spec().domains;
+    if (rule.best_effort) return absl::OkStatus();
+    std::set<std::string> domains;
+    size_t left = 0;
+    for (size_t i = 0; i < stays_.size(); ++i) {
+      if (!stays_[i]) continue;
+      ++left;
+      domains.insert(DomainOf(names_.nodes()[i], rule.level));
+    }
+    if (domains.size() >= copies_) return absl::OkStatus();
+    const std::string_view level = DomainLevelName(rule.level);
+    return absl::InvalidArgumentError(
+        fmt::format("changes: {} copies need as many {}s, and the {} nodes that there would be stand "
+                    "in {}: add nodes in other {}s in the same plan",
+                    copies_, level, left, domains.size(), level));
+  }
+
   Copies Before(const std::vector<HashPoint>& ends) const {
     const std::vector<uint32_t> numbers = names_.NumbersOf(base_.nodes());
     Copies before;

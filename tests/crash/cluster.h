@@ -34,6 +34,7 @@ struct ClusterOptions {
   // So many of them own the keyspace from the beginning; the others run and wait to be added.
   size_t members = 2;
   std::string lease = "1s";
+  uint32_t replication = 1;
 };
 
 // Whether a plan adds or removes, and under which timing. One wave costs little, two show what
