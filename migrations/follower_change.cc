@@ -92,8 +92,7 @@ absl::StatusOr<std::vector<FollowerChange>> PlanFollowers(const CopiesAfter& cop
   }
   std::vector<FollowerChange> changes;
   for (const auto& [key, ranges] : grouped) {
-    changes.push_back(
-        {std::get<0>(key), HashRangeSet(ranges), std::get<1>(key), std::get<2>(key)});
+    changes.push_back({std::get<0>(key), HashRangeSet(ranges), std::get<1>(key), std::get<2>(key)});
   }
   return changes;
 }

@@ -132,15 +132,14 @@ MigrationPlan Promotion(const Membership& base) {
 std::vector<Story> Stories() {
   std::vector<Story> stories;
   for (const uint32_t replication : {2u, 3u}) {
-    for (const Shape& shape : {Shape{PlacementKind::kDirectory, replication},
-                               Shape{PlacementKind::kRing, replication},
-                               Shape{PlacementKind::kDirectory, replication,
-                                     Allocator::kRendezvous}}) {
+    for (const Shape& shape :
+         {Shape{PlacementKind::kDirectory, replication}, Shape{PlacementKind::kRing, replication},
+          Shape{PlacementKind::kDirectory, replication, Allocator::kRendezvous}}) {
       const std::string where =
           fmt::format("{} with {} copies",
-                      shape.placement == PlacementKind::kRing           ? "ring"
+                      shape.placement == PlacementKind::kRing     ? "ring"
                       : shape.allocator == Allocator::kRendezvous ? "rendezvous"
-                                                                        : "directory",
+                                                                  : "directory",
                       replication);
       stories.push_back({"add on a " + where, shape, PlanOf({AddNode{NodeIn(5)}})});
       stories.push_back({"remove on a " + where, shape, PlanOf({RemoveNode{kLeaving}})});
@@ -234,8 +233,8 @@ TEST(FollowerStoryTest, TheServerIsLostAroundEachPersist) {
       }
       for (int at = 1; at <= persists; ++at) {
         for (const auto crash : {MachineWorld::Crash::kBefore, MachineWorld::Crash::kAfter}) {
-          SCOPED_TRACE(fmt::format("{}{}: at persist {}, {}", story.name, undo ? " undone" : "",
-                                   at, static_cast<int>(crash)));
+          SCOPED_TRACE(fmt::format("{}{}: at persist {}, {}", story.name, undo ? " undone" : "", at,
+                                   static_cast<int>(crash)));
           MachineWorld world(base, story.plan);
           Begin(story, world);
           world.set_crash([&](int number, const PersistCommand&) {
@@ -293,12 +292,15 @@ TEST(FollowerStoryTest, AFollowerOfTheDeadTakesOverWithItsCopy) {
                 Contains(HasSubstr("is taken over by followers with the copies they have")));
     ASSERT_TRUE(world.RunToStage(Stage::kFencing));
     ASSERT_TRUE(world.RunUntil([&] { return !world.record().evidence.empty(); }));
+    int prepares = 0;
     for (const auto& [node, tasks] : world.tasks()) {
       const auto prepare = world.TaskOf<PrepareTask>(node);
-      if (prepare.has_value()) {
-        EXPECT_THAT(prepare->donors, IsEmpty()) << "nothing is dropped";
-      }
+      if (!prepare.has_value()) continue;
+      ++prepares;
+      EXPECT_EQ(prepare->mode, PrepareTask::Mode::kPurge);
+      EXPECT_THAT(prepare->donors, IsEmpty()) << "nothing is dropped";
     }
+    EXPECT_GT(prepares, 1);
     ASSERT_TRUE(world.RunToEnd());
     EXPECT_EQ(world.record().stage, Stage::kSucceeded);
     ExpectCleanEnd(*base, world);

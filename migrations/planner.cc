@@ -747,18 +747,17 @@ void WarnOfFollowers(const CopiesAfter& copies, std::vector<std::string>& warnin
   std::vector<HashRange> ranges;
   for (const CopiesAfter::Followers& followers : copies.followers) {
     const auto had = [&](const NodeId& node) {
-      return node.empty() ||
-             std::find(followers.before.begin(), followers.before.end(), node) !=
-                 followers.before.end();
+      return node.empty() || std::find(followers.before.begin(), followers.before.end(), node) !=
+                                 followers.before.end();
     };
     const bool all_had = std::all_of(followers.after.begin(), followers.after.end(), had);
     if (!all_had) ranges.push_back(followers.range);
   }
   if (ranges.empty()) return;
-  warnings.push_back(
-      fmt::format("{:.1f}% of hash space gets followers to which the migration copies nothing: what "
-                  "they have of it is up to the application or the engine",
-                  HashRangeSet(ranges).Share() * 100));
+  warnings.push_back(fmt::format(
+      "{:.1f}% of hash space gets followers to which the migration copies nothing: what "
+      "they have of it is up to the application or the engine",
+      HashRangeSet(ranges).Share() * 100));
 }
 
 // What followers of the dead take over, copies and all.
@@ -874,8 +873,8 @@ absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationP
   preview.moves = CutIntoWaves(*prepared, changes.is_failover ? std::vector<uint32_t>{kWholePpm}
                                                               : plan.strategy.commit_steps_ppm);
   preview.waves = preview.moves.empty() ? 0 : preview.moves.back().wave + 1;
-  ASSIGN_OR_RETURN(preview.follower_changes, PlanFollowers(copies, preview.moves, preview.waves,
-                                                           changes.is_failover));
+  ASSIGN_OR_RETURN(preview.follower_changes,
+                   PlanFollowers(copies, preview.moves, preview.waves, changes.is_failover));
   preview.nodes_added = changes.added;
   preview.nodes_removed = changes.removed;
   if (changes.is_failover) preview.nodes_dead = changes.removed;

@@ -88,8 +88,8 @@ struct Preview {
   std::vector<NodeShare> shares;  // by node id
   uint64_t keys_moved = 0;        // estimates; 0 = unknown
   uint64_t bytes_moved = 0;
-  std::optional<LoadFigures> load;        // with a load
-  std::vector<OverrideChange> overrides;  // sorted by plane; all in wave 0
+  std::optional<LoadFigures> load;               // with a load
+  std::vector<OverrideChange> overrides;         // sorted by plane; all in wave 0
   std::vector<FollowerChange> follower_changes;  // with replication > 1
   std::vector<std::string> warnings;
 };

@@ -687,8 +687,7 @@ TEST(PlannerTest, AReplacementTakesTheSeatsOfAFollowerToo) {
 TEST(PlannerTest, KeepsAsManyDomainsAsThereAreCopies) {
   for (const PlacementKind placement : {PlacementKind::kDirectory, PlacementKind::kRing}) {
     const Membership::Ptr base = Zoned(placement, 3, 5);
-    ExpectError(Plan(*base, RemovePlan({"cache-02"}), Facts(5)),
-                absl::StatusCode::kInvalidArgument,
+    ExpectError(Plan(*base, RemovePlan({"cache-02"}), Facts(5)), absl::StatusCode::kInvalidArgument,
                 HasSubstr("3 copies need as many zones, and the 4 nodes that there would be"));
     EXPECT_TRUE(Plan(*base, RemovePlan({"cache-01"}), Facts(5)).ok());
   }
@@ -697,8 +696,7 @@ TEST(PlannerTest, KeepsAsManyDomainsAsThereAreCopies) {
 TEST(PlannerTest, FollowersThatAreTooManyForOneVersionChangeInSeveral) {
   CopiesAfter copies;
   for (uint32_t i = 0; i < 40'000; ++i) {
-    copies.followers.push_back(
-        {{i * 16, i * 16 + 8}, "a", "a", {i % 2 == 0 ? "b" : "c"}, {"d"}});
+    copies.followers.push_back({{i * 16, i * 16 + 8}, "a", "a", {i % 2 == 0 ? "b" : "c"}, {"d"}});
   }
   const auto too_many = PlanFollowers(copies, {}, 1, false);
   EXPECT_EQ(too_many.status().code(), absl::StatusCode::kInvalidArgument);

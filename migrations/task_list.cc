@@ -68,8 +68,7 @@ PrepareTask MakePrepareTask(const MigrationRecord& record, const PrepareTerms& t
 // A follower that takes over from a dead owner keeps the copy that it has: there is no better one.
 void KeepCopies(const MigrationRecord& record, const NodeId& recipient, PrepareTask& task) {
   if (record.stage != Stage::kFencing || record.preview.follower_changes.empty()) return;
-  const HashRangeSet kept =
-      FollowedUntil(record.preview.follower_changes, record.wave, recipient);
+  const HashRangeSet kept = FollowedUntil(record.preview.follower_changes, record.wave, recipient);
   for (PrepareTask::Donor& donor : task.donors) {
     if (IsDead(record, donor.source.donor)) donor.source.ranges = donor.source.ranges.Minus(kept);
   }

@@ -279,8 +279,9 @@ TEST(FollowersTest, UpdatesThatDoNotFitAreRefused) {
   EXPECT_THAT(refused({{HashRangeSet({{100, 150}}), {"d", ""}}}),
               StatusIs(kInvalid, "put_followers[0].ranges"));
   EXPECT_THAT(refused({{range, {"d", ""}}, {range, {"", ""}}}),
-              StatusIs(kInvalid, "put_followers[1].ranges: the range that ends at "
-                                 "00000000000000c8 is given followers twice"));
+              StatusIs(kInvalid,
+                       "put_followers[1].ranges: the range that ends at "
+                       "00000000000000c8 is given followers twice"));
   MembershipData single = Sample();
   single.spec.replication = 1;
   single.spec.domains = {};

@@ -196,9 +196,9 @@ absl::StatusOr<std::vector<NodeIndex>> FollowersOf(std::string_view field, const
                                                    const MembershipData& data) {
   const size_t count = data.spec.replication - 1;
   if (put.followers.size() != count) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}.followers: {} with replication {}: name {}", field, put.followers.size(),
-                    data.spec.replication, count));
+    return absl::InvalidArgumentError(fmt::format("{}.followers: {} with replication {}: name {}",
+                                                  field, put.followers.size(),
+                                                  data.spec.replication, count));
   }
   std::vector<NodeIndex> followers;
   followers.reserve(count);

@@ -48,7 +48,7 @@ struct Update {
   // A new one has plane next_plane or above, and changes no owner: as hashed, epoch 0. One that is
   // replaced keeps its rule, and gets an epoch above all that hold on its plane.
   std::vector<PutOverride> put_overrides;
-  std::vector<Assignment> assignments;    // must lie on range boundaries (split first)
+  std::vector<Assignment> assignments;  // must lie on range boundaries (split first)
   // Likewise. Owners and followers of a range must differ when both are as they are to be, so that
   // two nodes can change places.
   std::vector<PutFollowers> put_followers;

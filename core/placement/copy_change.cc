@@ -94,10 +94,10 @@ class Reallocator {
     }
     if (domains.size() >= copies_) return absl::OkStatus();
     const std::string_view level = DomainLevelName(rule.level);
-    return absl::InvalidArgumentError(
-        fmt::format("changes: {} copies need as many {}s, and the {} nodes that there would be stand "
-                    "in {}: add nodes in other {}s in the same plan",
-                    copies_, level, left, domains.size(), level));
+    return absl::InvalidArgumentError(fmt::format(
+        "changes: {} copies need as many {}s, and the {} nodes that there would be stand "
+        "in {}: add nodes in other {}s in the same plan",
+        copies_, level, left, domains.size(), level));
   }
 
   Copies Before(const std::vector<HashPoint>& ends) const {
@@ -202,8 +202,8 @@ class Reallocator {
 
   absl::StatusOr<Copies> WithPreferences(Copies copies, const std::vector<uint32_t>& owner) const {
     std::vector<Node> nodes;
-    std::vector<uint32_t> number;                             // by index into nodes
-    std::vector<uint32_t> index(names_.nodes().size(), 0);    // by number
+    std::vector<uint32_t> number;                           // by index into nodes
+    std::vector<uint32_t> index(names_.nodes().size(), 0);  // by number
     for (uint32_t i = 0; i < names_.nodes().size(); ++i) {
       if (!stays_[i]) continue;
       index[i] = static_cast<uint32_t>(nodes.size());

@@ -469,8 +469,8 @@ absl::StatusOr<std::vector<PutFollowers>> PutFollowersFromProto(const v1::Delta&
             fmt::format("{}.followers: {} is no number of one of the {} follower_ids", field,
                         follower, proto.follower_ids_size()));
       }
-      put.followers.push_back(
-          follower == 0 ? NodeId() : proto.follower_ids(static_cast<int>(follower) - 1));
+      put.followers.push_back(follower == 0 ? NodeId()
+                                            : proto.follower_ids(static_cast<int>(follower) - 1));
     }
     puts.push_back(std::move(put));
   }

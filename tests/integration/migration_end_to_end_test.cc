@@ -87,8 +87,8 @@ class MigrationTest : public testing::Test {
  protected:
   void SetUp() override { Start(1); }
   void Start(uint32_t replication) {
-    auto cluster = Cluster::Start(
-        {.keyspace = "shop", .nodes = 3, .members = 2, .replication = replication});
+    auto cluster =
+        Cluster::Start({.keyspace = "shop", .nodes = 3, .members = 2, .replication = replication});
     ASSERT_OK(cluster);
     cluster_ = *std::move(cluster);
     application_ = std::make_unique<Application>(cluster_.get());
