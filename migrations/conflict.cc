@@ -233,6 +233,10 @@ absl::Status CheckStillFits(const Preview& preview, const Membership& head) {
     return NoLongerFits(fmt::format("the membership moved on from version {} to {}",
                                     preview.base_version.value, head.version().value));
   }
+  if (!preview.follower_changes.empty() && head.version() != preview.base_version) {
+    return NoLongerFits(fmt::format("the followers were planned for version {}, and it is {} now",
+                                    preview.base_version.value, head.version().value));
+  }
   RETURN_IF_ERROR(CheckNodesStillFit(preview, head));
   std::map<NodeId, std::vector<HashRange>> by_donor;
   for (const PlannedMove& move : preview.moves) {

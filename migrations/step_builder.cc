@@ -147,6 +147,8 @@ Update PrepareUpdate(const MigrationRecord& record, const Membership& head) {
 Update CommitUpdate(const MigrationRecord& record) {
   Update update;
   update.assignments = GiveToRecipients(record);
+  update.put_followers =
+      FollowersAfter(record.preview.follower_changes, record.wave, record.wave + 1);
   update.put_overrides = OverridesAfter(record.preview, record.wave_epoch);
   if (record.preview.nodes_dead.empty()) {
     update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
@@ -162,6 +164,8 @@ Update CommitUpdate(const MigrationRecord& record) {
 // Pins change here and not before, so that no way back has to think of them.
 Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
   Update update;
+  update.put_followers = FollowersAfter(record.preview.follower_changes, record.preview.waves,
+                                        record.preview.waves + 1);
   update.remove_moves = {record.id};
   update.remove_overrides = EndedOverrides(record.id, view);
   update.remove_pins = record.preview.pins_removed;
@@ -307,6 +311,8 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
     case Step::kCommitUndo:
       command.update = WithdrawUpdate(record, *view.head, GiveToRecipients(record),
                                       OverridesBefore(record.preview, record.wave_epoch));
+      command.update->put_followers =
+          FollowersBefore(record.preview.follower_changes, 0, record.waves_committed);
       return;
     case Step::kAbandonUndo:
       FillAbandonUndo(record, view, command);

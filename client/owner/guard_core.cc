@@ -106,9 +106,8 @@ absl::Status RefuseKey(const RefusalInfo& info, Verdict verdict, std::string_vie
 absl::Status NotToBeAcknowledged(const RefusalInfo& info, Verdict verdict) {
   absl::Status status = absl::UnknownError(
       fmt::format("the write may exist, and must not be acknowledged: {}", TextFor(verdict)));
-  RefusalStatus(info, "").ForEachPayload([&status](auto url, const absl::Cord& payload) {
-    status.SetPayload(url, payload);
-  });
+  RefusalStatus(info, "").ForEachPayload(
+      [&status](auto url, const absl::Cord& payload) { status.SetPayload(url, payload); });
   return status;
 }
 
@@ -312,7 +311,7 @@ void GuardCore::Install(const Membership::Ptr& membership) {
            IsLost(write);
   });
   AnswerFences();
-  const HashRangeSet before = std::exchange(entitled_, view_->EntitledRanges());
+  const HashRangeSet before = std::exchange(entitled_, EntitledLocked());
   HashRangeSet left = before.Minus(entitled_);
   // When rules come or go, keys change planes, and what was held on one cannot be told from the
   // ranges of before: then everything goes that is not to be here.
@@ -359,7 +358,8 @@ absl::Status GuardCore::Grant(const LeaseGrant& grant) {
   if (!view_) return absl::AbortedError("not attached yet");
   const absl::Status granted = view_->Grant(grant);
   // Its floors hold whatever it says of the lease.
-  Publish(grant.floors.empty() ? LostIf() : [this](const WriteSlot& write) { return IsLost(write); });
+  Publish(grant.floors.empty() ? LostIf()
+                               : [this](const WriteSlot& write) { return IsLost(write); });
   return granted;
 }
 
@@ -408,12 +408,21 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
     // first.
     const bool drop = prepare.mode != PrepareTask::Mode::kChanges;
     const bool fetch = options_.on_warm != nullptr && EveryDonorIsFenced(prepare);
-    if (!drop && !fetch) {
+    // Nothing is to be dropped where a follower takes over with the copy that it has.
+    const bool nothing = prepare.donors.empty();
+    if (nothing || (!drop && !fetch)) {
       Report(key, Prepared(prepare));
     } else {
       AddJob({key, RangesOf(prepare), drop, fetch, Instant{}});
     }
   }
+}
+
+// What a service has as a follower it keeps by itself, whatever becomes of what it owned.
+HashRangeSet GuardCore::EntitledLocked() const {
+  const HashRangeSet ranges = view_->EntitledRanges();
+  const Membership::Ptr& membership = view_->membership();
+  return membership == nullptr ? ranges : ranges.Union(membership->FollowedBy(options_.node));
 }
 
 // The epoch of a key says who held it when, but for an override that comes and goes: then a key has
@@ -511,7 +520,7 @@ void GuardCore::RunJobs() {
       continue;
     }
     // What has come back meanwhile is not dropped.
-    if (!job.task && view_) job.ranges = job.ranges.Minus(view_->EntitledRanges());
+    if (!job.task && view_) job.ranges = job.ranges.Minus(EntitledLocked());
     if (job.ranges.empty()) continue;
     lock.unlock();
     const absl::Status status = Call(job);

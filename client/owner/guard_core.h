@@ -28,8 +28,8 @@ namespace warmring {
 // application's callbacks are made one after the other on a thread of its own, since they may take
 // long; everything else is quick. Thread-safe.
 //
-// Requests take no lock: they decide by an immutable copy of the OwnerView, and who changes the view
-// publishes a new copy and looks at what is in flight then (WriteTable proves the order).
+// Requests take no lock: they decide by an immutable copy of the OwnerView, and who changes the
+// view publishes a new copy and looks at what is in flight then (WriteTable proves the order).
 class GuardCore final : public OwnerPort {
  public:
   // REQUIRES: options.clock is set.
@@ -102,6 +102,7 @@ class GuardCore final : public OwnerPort {
   void StartTask(const TaskKey& key, const LiveTask& live);
   bool IsLost(const WriteSlot& write) const;
   bool IsDrained(const FenceTask& fence, Instant since);
+  HashRangeSet EntitledLocked() const;
   void AnswerFences();
   void Report(const TaskKey& key, decltype(TaskReport::body) body);
   void AddJob(Job job);

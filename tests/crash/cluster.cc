@@ -112,6 +112,7 @@ absl::Status Cluster::CreateKeyspace() {
   v1::CreateKeyspaceRequest request;
   request.mutable_spec()->set_id(options_.keyspace);
   request.mutable_spec()->set_directory_bits(KeyspaceSpec::kMinDirectoryBits);
+  request.mutable_spec()->set_replication(options_.replication);
   for (size_t i = 0; i < options_.members; ++i) *request.add_nodes() = NodeProto(nodes_[i]);
   request.set_request_id("create");
   return Call("CreateKeyspace", *keyspaces_, &v1::KeyspaceService::Stub::CreateKeyspace, request)

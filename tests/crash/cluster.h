@@ -35,6 +35,7 @@ struct ClusterOptions {
   size_t members = 2;
   std::string lease = "1s";
   std::vector<std::string> server_args = {};
+  uint32_t replication = 1;
 };
 
 // Whether a plan adds or removes, and under which timing. One wave costs little, two show what
