@@ -106,9 +106,8 @@ absl::Status RefuseKey(const RefusalInfo& info, Verdict verdict, std::string_vie
 absl::Status NotToBeAcknowledged(const RefusalInfo& info, Verdict verdict) {
   absl::Status status = absl::UnknownError(
       fmt::format("the write may exist, and must not be acknowledged: {}", TextFor(verdict)));
-  RefusalStatus(info, "").ForEachPayload([&status](auto url, const absl::Cord& payload) {
-    status.SetPayload(url, payload);
-  });
+  RefusalStatus(info, "").ForEachPayload(
+      [&status](auto url, const absl::Cord& payload) { status.SetPayload(url, payload); });
   return status;
 }
 
@@ -359,7 +358,8 @@ absl::Status GuardCore::Grant(const LeaseGrant& grant) {
   if (!view_) return absl::AbortedError("not attached yet");
   const absl::Status granted = view_->Grant(grant);
   // Its floors hold whatever it says of the lease.
-  Publish(grant.floors.empty() ? LostIf() : [this](const WriteSlot& write) { return IsLost(write); });
+  Publish(grant.floors.empty() ? LostIf()
+                               : [this](const WriteSlot& write) { return IsLost(write); });
   return granted;
 }
 

@@ -28,8 +28,8 @@ namespace warmring {
 // application's callbacks are made one after the other on a thread of its own, since they may take
 // long; everything else is quick. Thread-safe.
 //
-// Requests take no lock: they decide by an immutable copy of the OwnerView, and who changes the view
-// publishes a new copy and looks at what is in flight then (WriteTable proves the order).
+// Requests take no lock: they decide by an immutable copy of the OwnerView, and who changes the
+// view publishes a new copy and looks at what is in flight then (WriteTable proves the order).
 class GuardCore final : public OwnerPort {
  public:
   // REQUIRES: options.clock is set.

@@ -1,5 +1,5 @@
-// A real gRPC service on loopback with an OwnerGuard in front: which calls its handlers see, and what
-// their callers get.
+// A real gRPC service on loopback with an OwnerGuard in front: which calls its handlers see, and
+// what their callers get.
 
 #include <atomic>
 #include <functional>
@@ -395,8 +395,7 @@ TEST_P(OwnerInterceptorTest, WhatCannotBeGuardedIsNamed) {
               StatusIs(absl::StatusCode::kUnimplemented, "synchronous API"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Apis, OwnerInterceptorTest,
-                         ::testing::Values(Api::kSync, Api::kCallback),
+INSTANTIATE_TEST_SUITE_P(Apis, OwnerInterceptorTest, ::testing::Values(Api::kSync, Api::kCallback),
                          [](const auto& api) {
                            return std::string(api.param == Api::kSync ? "Sync" : "Callback");
                          });
