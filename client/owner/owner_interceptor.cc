@@ -12,8 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "grpcpp/client_context.h"
 #include "grpcpp/impl/rpc_service_method.h"
+#include "grpcpp/impl/service_type.h"
 #include "grpcpp/server_context.h"
+#include "grpcpp/support/server_interceptor.h"
+#include "grpcpp/support/status.h"
 #include "proto/wire/status.h"
 
 namespace warmring {
@@ -62,7 +66,8 @@ class OwnerCall final : public grpc::experimental::Interceptor {
   std::optional<WriteGuard> write_;
 };
 
-// The calls that there are, by their context: gRPC gives a handler nothing else of its interceptors.
+// The calls that there are, by their context: gRPC gives a handler nothing else of its
+// interceptors.
 class OwnerCall::Table {
  public:
   void Add(const grpc::ServerContextBase* context, OwnerCall* call) {
@@ -135,10 +140,10 @@ absl::Status Admit(const Rules& rules, OwnerAccess access, const grpc::ServerCon
   const std::optional<std::string_view> key = MetadataOf(context, kOwnerKeyMetadata);
   const std::optional<std::string_view> word = MetadataOf(context, kOwnerEpochMetadata);
   if (!key || !word) {
-    return call.Refuse(absl::InvalidArgumentError(
-        fmt::format("metadata: {}: none, or more than one: send the key that the call is about, and "
-                    "the epoch under which its owner holds it",
-                    key ? kOwnerEpochMetadata : kOwnerKeyMetadata)));
+    return call.Refuse(absl::InvalidArgumentError(fmt::format(
+        "metadata: {}: none, or more than one: send the key that the call is about, and "
+        "the epoch under which its owner holds it",
+        key ? kOwnerEpochMetadata : kOwnerKeyMetadata)));
   }
   if (key->size() > rules.options.max_key_bytes) {
     return call.Refuse(absl::InvalidArgumentError(
@@ -171,9 +176,10 @@ class GuardedHandler final : public MethodHandler {
     }
     OwnerCall* const call = rules_->calls->Find(parameter.server_context);
     const absl::Status admitted =
-        call != nullptr ? Admit(*rules_, access_, *parameter.server_context, *call)
-                        : absl::InternalError(
-                              "the owner interceptor was not given to this server: use MakeFactory");
+        call != nullptr
+            ? Admit(*rules_, access_, *parameter.server_context, *call)
+            : absl::InternalError(
+                  "the owner interceptor was not given to this server: use MakeFactory");
     if (admitted.ok()) {
       handler_->RunHandler(parameter);
       return;
@@ -208,8 +214,7 @@ class GuardedService final : public grpc::Service {
   void Add(const std::string& name, RpcMethod::RpcType type, bool is_synchronous,
            std::unique_ptr<MethodHandler> handler) {
     names_.push_back(std::make_unique<std::string>(name));
-    auto* const method =
-        new RpcServiceMethod(names_.back()->c_str(), type, handler.release());
+    auto* const method = new RpcServiceMethod(names_.back()->c_str(), type, handler.release());
     if (!is_synchronous) method->SetServerApiType(RpcServiceMethod::ApiType::CALL_BACK);
     AddMethod(method);
   }
@@ -255,10 +260,10 @@ class OwnerInterceptorImpl final : public OwnerInterceptor {
           rules_->options.access == nullptr ? OwnerAccess::kWrite : rules_->options.access(name);
       const RpcMethod::RpcType type = TypeOf(method);
       if (type != RpcMethod::NORMAL_RPC && access != OwnerAccess::kNone) {
-        return absl::UnimplementedError(
-            fmt::format("{}: a streaming method is not guarded: let its access be kNone and ask the "
-                        "OwnerGuard for each message",
-                        name));
+        return absl::UnimplementedError(fmt::format(
+            "{}: a streaming method is not guarded: let its access be kNone and ask the "
+            "OwnerGuard for each message",
+            name));
       }
       guarded->Add(name, type, is_synchronous,
                    std::make_unique<GuardedHandler>(rules_, access, is_synchronous,

@@ -107,9 +107,9 @@ TEST(WriteTableTest, AHeldWriteIsFreedUnderTheLock) {
 
 TEST(WriteTableTest, KeysOfAnyLength) {
   WriteTable table;
-  for (const size_t size : {size_t{0}, size_t{1}, WriteSlot::kInlineKeyBytes - 1,
-                            WriteSlot::kInlineKeyBytes, WriteSlot::kInlineKeyBytes + 1,
-                            size_t{1} << 20}) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, WriteSlot::kInlineKeyBytes - 1, WriteSlot::kInlineKeyBytes,
+        WriteSlot::kInlineKeyBytes + 1, size_t{1} << 20}) {
     const std::string key(size, 'x');
     WriteSlot& slot = Admit(table, key);
     EXPECT_EQ(slot.key(), key) << size;

@@ -15,7 +15,8 @@ constexpr size_t kMaxEpochDigits = 20;
 
 constexpr std::array<bool, 256> kIsHexDigit = [] {
   std::array<bool, 256> is{};
-  for (const char c : std::string_view("0123456789abcdef")) is[static_cast<unsigned char>(c)] = true;
+  for (const char c : std::string_view("0123456789abcdef"))
+    is[static_cast<unsigned char>(c)] = true;
   return is;
 }();
 

@@ -65,7 +65,8 @@ std::string FormatEpochWord(const HistoryId& history, Epoch epoch);
 
 // One owner's view of what it may accept: map, lease, floors. The rule that refuses stale writes,
 // used by the Redis module and by OwnerGuard alike. Knows no clock: every call that depends on
-// time takes the owner's own BOOTTIME reading. Not thread-safe; callers serialise.
+// time takes the owner's own BOOTTIME reading. A value: a copy decides as the original did. Const
+// calls may be made by many threads at once; callers serialise the others.
 //
 // Fails closed: a new OwnerView has no map and no lease and admits nothing.
 class OwnerView {

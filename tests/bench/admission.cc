@@ -156,7 +156,7 @@ class Lap {
 
  private:
   const std::vector<Request>& requests_;  // kKeys of them
-  const double clock_ns_;  // of NowNs
+  const double clock_ns_;                 // of NowNs
   size_t next_;
   double mark_;
 };
@@ -332,7 +332,8 @@ std::vector<AdmissionFigure> MeasureAdmission(const PartOptions& options) {
     });
   }
   if (failures != 0) {
-    std::fprintf(stderr, "ownership_bench: admission: %llu requests were not answered as expected\n",
+    std::fprintf(stderr,
+                 "ownership_bench: admission: %llu requests were not answered as expected\n",
                  static_cast<unsigned long long>(failures.load()));
     std::abort();
   }

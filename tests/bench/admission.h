@@ -17,8 +17,8 @@ struct AdmissionFigure {
 };
 std::vector<AdmissionFigure> MeasureAdmission(const PartOptions& options);
 
-// headline: admit_ns (two threads, with the reading of the clock), clock_ns, write_ns, admit_mutex_ns;
-// admission: every figure.
+// headline: admit_ns (two threads, with the reading of the clock), clock_ns, write_ns,
+// admit_mutex_ns; admission: every figure.
 void AddAdmission(const PartOptions& options, OwnershipReport& report);
 
 }  // namespace warmring::bench

@@ -86,8 +86,8 @@ int Main(const std::vector<std::string_view>& words) {
   }
   OwnershipReport report = {{"headline", OwnershipReport::object()}};
   for (const auto& [name, run] : kParts) {
-    const bool chosen = std::find(arguments.parts.begin(), arguments.parts.end(), name) !=
-                        arguments.parts.end();
+    const bool chosen =
+        std::find(arguments.parts.begin(), arguments.parts.end(), name) != arguments.parts.end();
     if (chosen || arguments.parts.empty()) run(arguments.part, report);
   }
   fmt::print("{}", ToText(report));

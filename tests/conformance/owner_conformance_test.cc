@@ -316,8 +316,8 @@ TEST_P(OwnerConformanceTest, AnOverrideThatEndsGivesItsKeysBack) {
   EXPECT_EQ(Write(2, 5), RefusalReason::kNotOwner);
 }
 
-// A restart forgets the floor, and the lease with it: nothing is accepted before the coordinator has
-// said what is closed.
+// A restart forgets the floor, and the lease with it: nothing is accepted before the coordinator
+// has said what is closed.
 TEST_P(OwnerConformanceTest, ARestartIsClosedUntilItsGrant) {
   Serve(SettledMap());
   owner_->Fence(QuarterSet(0), Epoch(5));

@@ -76,9 +76,7 @@ class RedisOwner final : public TestedOwner {
   }
   Version version() override { return version_; }
 
-  uint64_t Renew() override {
-    return static_cast<uint64_t>(Agent("WR.RENEW", {}).integer);
-  }
+  uint64_t Renew() override { return static_cast<uint64_t>(Agent("WR.RENEW", {}).integer); }
   absl::Status Grant(const LeaseGrant& grant) override {
     Words words = {std::to_string(grant.seq), std::to_string(grant.term.value),
                    std::to_string(absl::ToInt64Milliseconds(grant.ttl)),

@@ -8,11 +8,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "grpcpp/client_context.h"
-#include "grpcpp/impl/service_type.h"
-#include "grpcpp/support/server_interceptor.h"
-#include "grpcpp/support/status.h"
 #include "warmring/owner.h"
+
+// Of gRPC, which whoever uses this includes: an installed header names it and no more.
+namespace grpc {
+class ClientContext;
+class Service;
+class Status;
+namespace experimental {
+class ServerInterceptorFactoryInterface;
+}  // namespace experimental
+}  // namespace grpc
 
 namespace warmring {
 
@@ -20,8 +26,8 @@ namespace warmring {
 inline constexpr char kOwnerKeyMetadata[] = "warmring-key-bin";
 inline constexpr char kOwnerEpochMetadata[] = "warmring-epoch";
 
-// What a method does with its key. The server decides that: a client that calls a write a read would
-// write without a lease.
+// What a method does with its key. The server decides that: a client that calls a write a read
+// would write without a lease.
 enum class OwnerAccess : uint8_t {
   kWrite,  // OwnerGuard::Begin before it, StillHeld before its Ok leaves
   kRead,   // OwnerGuard::BeginRead before it
@@ -29,8 +35,8 @@ enum class OwnerAccess : uint8_t {
 };
 
 struct OwnerInterceptorOptions {
-  // Of each method of a guarded service, by its full name ("/my.v1.Store/Put"). Called once for each
-  // when the service is guarded. Null: all are writes.
+  // Of each method of a guarded service, by its full name ("/my.v1.Store/Put"). Called once for
+  // each when the service is guarded. Null: all are writes.
   std::function<OwnerAccess(std::string_view method)> access;
   // Longer keys are refused. The metadata of a call are limited too: gRPC refuses more than 8 KiB,
   // in which a key takes four bytes for three.
@@ -81,7 +87,8 @@ class OwnerInterceptor {
   virtual std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeFactory() = 0;
 };
 
-// For clients: what a guarded method needs to know. `epoch_word` is Location::EpochWord() of the key.
+// For clients: what a guarded method needs to know. `epoch_word` is Location::EpochWord() of the
+// key.
 void AddOwnerMetadata(std::string_view key, std::string_view epoch_word,
                       grpc::ClientContext& context);
 
