@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -12,8 +13,44 @@
 namespace warmring {
 namespace {
 
-// Some eleven bytes each: with a wave's moves, well below 512 KiB.
-constexpr size_t kMaxRangesPerVersion = 16'384;
+// What a version may spend on followers, and all that an undo, which is one version, has to put
+// back: together with the moves of owners, below 512 KiB.
+constexpr size_t kMaxBytes = 240 * 1024;
+
+// Bytes of a delta: those of the range and its set, and of the followers' numbers.
+size_t CostOf(const CopiesAfter::Followers& followers) { return 10 + 2 * followers.after.size(); }
+
+// What is left in each version: the waves', and the one that ends the migration.
+class Versions {
+ public:
+  Versions(uint32_t waves, bool at_once) : waves_(waves), used_(waves + 1, 0) {
+    for (uint32_t wave = 0; wave <= waves; ++wave) order_.push_back(at_once ? wave : waves - wave);
+  }
+
+  // Whether there is room for it.
+  bool Take(uint32_t wave, size_t cost) {
+    if (used_[wave] + cost > kMaxBytes) return false;
+    if (wave < waves_ && in_waves_ + cost > kMaxBytes) return false;
+    used_[wave] += cost;
+    if (wave < waves_) in_waves_ += cost;
+    return true;
+  }
+
+  // The wave that has room for it, if one has. REQUIRES: `cost` is the same at each call.
+  std::optional<uint32_t> TakeAny(size_t cost) {
+    for (; next_ < order_.size(); ++next_) {
+      if (Take(order_[next_], cost)) return order_[next_];
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const uint32_t waves_;
+  std::vector<size_t> used_;
+  size_t in_waves_ = 0;
+  std::vector<uint32_t> order_;
+  size_t next_ = 0;  // in order_: those before are full
+};
 
 // The wave in which each point that moves changes its owner.
 class WaveIndex {
@@ -60,29 +97,27 @@ absl::StatusOr<std::vector<FollowerChange>> PlanFollowers(const CopiesAfter& cop
                                                           const std::vector<PlannedMove>& moves,
                                                           uint32_t waves, bool at_once) {
   const WaveIndex index(moves);
+  Versions versions(waves, at_once);
   std::vector<uint32_t> wave_of(copies.followers.size(), waves);
-  std::vector<size_t> count(waves + 1, 0);
+  bool fits = true;
   for (size_t i = 0; i < wave_of.size(); ++i) {
     const CopiesAfter::Followers& followers = copies.followers[i];
     if (followers.owner_before == followers.owner_after) continue;
     wave_of[i] = index.WaveOf(followers.range.end);
-    ++count[wave_of[i]];
+    fits = versions.Take(wave_of[i], CostOf(followers)) && fits;
   }
-  std::vector<uint32_t> order;
-  for (uint32_t wave = 0; wave <= waves; ++wave) order.push_back(at_once ? wave : waves - wave);
-  size_t version = 0;
   for (size_t i = 0; i < wave_of.size(); ++i) {
     const CopiesAfter::Followers& followers = copies.followers[i];
     if (followers.owner_before != followers.owner_after) continue;
-    while (version < order.size() && count[order[version]] >= kMaxRangesPerVersion) ++version;
-    if (version == order.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("changes: followers of {} ranges would change, and {} versions can change "
-                      "those of {} each: use more commit steps, or plans that change less",
-                      copies.followers.size(), order.size(), kMaxRangesPerVersion));
-    }
-    wave_of[i] = order[version];
-    ++count[order[version]];
+    const std::optional<uint32_t> wave = versions.TakeAny(CostOf(followers));
+    fits = fits && wave.has_value();
+    wave_of[i] = wave.value_or(waves);
+  }
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        fmt::format("changes: followers of {} ranges would change, which is too much for one "
+                    "migration: submit fewer changes at a time",
+                    copies.followers.size()));
   }
   using Key = std::tuple<uint32_t, std::vector<NodeId>, std::vector<NodeId>>;
   std::map<Key, std::vector<HashRange>> grouped;

@@ -29,7 +29,7 @@ struct FollowerChange {
 // elsewhere at the end, or (`at_once`, where some of them are dead) with the first wave; with
 // others where that version would become too large. Sorted by (wave, before, after).
 // `moves`: those of owners, which are `copies.reallocation` cut into `waves` waves.
-// Error: InvalidArgument: even all versions together are too small for it.
+// Error: InvalidArgument: the versions, or the one that would undo them, have no room for it.
 absl::StatusOr<std::vector<FollowerChange>> PlanFollowers(const CopiesAfter& copies,
                                                           const std::vector<PlannedMove>& moves,
                                                           uint32_t waves, bool at_once);

@@ -446,7 +446,7 @@ void PutFollowersToProto(const std::vector<PutFollowers>& puts, v1::Delta& proto
   std::map<NodeId, uint32_t> numbers = {{NodeId(), 0}};
   for (const PutFollowers& put : puts) {
     v1::PutFollowers* out = proto.add_put_followers();
-    *out->mutable_ranges() = ToProto(put.ranges);
+    *out->mutable_ranges() = wire::ToProto(put.ranges);
     for (const NodeId& id : put.followers) {
       const auto [at, is_new] = numbers.emplace(id, static_cast<uint32_t>(numbers.size()));
       if (is_new) proto.add_follower_ids(id);
