@@ -18,6 +18,8 @@ constexpr absl::Duration kCallDeadline = absl::Seconds(2);
 // How long a call is repeated: longer than any stop or restart here.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr uint32_t kPageSize = 1000;
+// Records of migrations are large.
+constexpr uint32_t kMigrationsPage = 20;
 
 bool MayBeRepeated(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ||
@@ -60,6 +62,11 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+support::Environment Failpoints(const std::string& failpoints) {
+  if (failpoints.empty()) return {};
+  return {{"WARMRING_FAILPOINTS", failpoints}};
 }
 
 v1::Node NodeProto(const CacheNode& node) {
@@ -124,19 +131,33 @@ CacheNode& Cluster::Find(std::string_view id) {
 
 absl::Status Cluster::RestartServer(const std::string& failpoints) {
   server_->Kill9();
-  support::Environment environment;
-  if (!failpoints.empty()) environment.emplace_back("WARMRING_FAILPOINTS", failpoints);
-  return server_->Restart(environment);
+  return server_->Restart(Failpoints(failpoints));
 }
 
-absl::Status Cluster::RestartRedis(CacheNode& node) {
+void Cluster::KillRedis(CacheNode& node) {
+  killed_.emplace(node.id, history::Recorder::Now());
   node.redis->Kill9();
-  return node.redis->Restart();
 }
 
-absl::Status Cluster::RestartAgent(CacheNode& node) {
+absl::Status Cluster::RestartRedis(CacheNode& node, const std::string& failpoints) {
+  KillRedis(node);
+  const absl::Status restarted =
+      node.redis->Restart(support::RedisServer::Data::kKeep, Failpoints(failpoints));
+  if (recorder_ != nullptr) {
+    history::Event lost;
+    lost.kind = history::Kind::kLost;
+    lost.owner = node.id;
+    lost.t0 = killed_[node.id];
+    lost.t1 = history::Recorder::Now();
+    recorder_->Add(std::move(lost));
+  }
+  killed_.erase(node.id);
+  return restarted;
+}
+
+absl::Status Cluster::RestartAgent(CacheNode& node, const std::string& failpoints) {
   node.agent->Kill9();
-  return node.agent->Restart();
+  return node.agent->Restart(Failpoints(failpoints));
 }
 
 absl::StatusOr<v1::Migration> Cluster::SubmitAdd(const MigrationId& id, const NodeId& node,
@@ -244,7 +265,29 @@ absl::StatusOr<Membership::Ptr> Cluster::MembershipAt(Version version) {
 }
 
 absl::StatusOr<std::vector<Version>> Cluster::Versions() {
+  ASSIGN_OR_RETURN(const std::vector<v1::VersionInfo> infos, VersionInfos());
   std::vector<Version> versions;
+  for (const v1::VersionInfo& info : infos) versions.push_back(Version(info.version()));
+  return versions;
+}
+
+absl::StatusOr<std::vector<v1::Migration>> Cluster::Migrations() {
+  std::vector<v1::Migration> migrations;
+  v1::ListMigrationsRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_page_size(kMigrationsPage);
+  do {
+    ASSIGN_OR_RETURN(
+        const v1::ListMigrationsResponse response,
+        Call("ListMigrations", *migrations_, &v1::MigrationService::Stub::ListMigrations, request));
+    migrations.insert(migrations.end(), response.migrations().begin(), response.migrations().end());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return migrations;
+}
+
+absl::StatusOr<std::vector<v1::VersionInfo>> Cluster::VersionInfos() {
+  std::vector<v1::VersionInfo> versions;
   v1::ListVersionsRequest request;
   request.set_keyspace(options_.keyspace);
   request.set_page_size(kPageSize);
@@ -252,9 +295,7 @@ absl::StatusOr<std::vector<Version>> Cluster::Versions() {
     ASSIGN_OR_RETURN(
         const v1::ListVersionsResponse response,
         Call("ListVersions", *keyspaces_, &v1::KeyspaceService::Stub::ListVersions, request));
-    for (const v1::VersionInfo& info : response.versions()) {
-      versions.push_back(Version(info.version()));
-    }
+    versions.insert(versions.end(), response.versions().begin(), response.versions().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
   return versions;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "core/base/ids.h"
 #include "core/membership/membership.h"
 #include "grpcpp/grpcpp.h"
+#include "tests/history/recorder.h"
 #include "tests/support/agent_process.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/warmringd_server.h"
@@ -69,9 +71,13 @@ class Cluster {
   //
   // Errors: those of ServerProcess::Start.
   [[nodiscard]] absl::Status RestartServer(const std::string& failpoints = "");
-  // The same for the engine of a node (its data are gone with it) and for its agent.
-  [[nodiscard]] absl::Status RestartRedis(CacheNode& node);
-  [[nodiscard]] absl::Status RestartAgent(CacheNode& node);
+  // The same for the engine of a node (its data are gone with it) and for its agent. KillRedis
+  // alone: it is started by the next RestartRedis.
+  void KillRedis(CacheNode& node);
+  [[nodiscard]] absl::Status RestartRedis(CacheNode& node, const std::string& failpoints = "");
+  [[nodiscard]] absl::Status RestartAgent(CacheNode& node, const std::string& failpoints = "");
+  // Where losses of memory are written down from here on; null: nowhere.
+  void SetRecorder(history::Recorder* recorder) { recorder_ = recorder; }
 
   // The calls below are repeated while warmringd is dead or stopped, as a patient operator would:
   // a request id makes the repetition harmless. Errors: DeadlineExceeded with the last answer;
@@ -103,8 +109,11 @@ class Cluster {
 
   // The membership at a version, checked against its digest; the newest for 0.
   [[nodiscard]] absl::StatusOr<Membership::Ptr> MembershipAt(Version version = Version(0));
-  // The numbers of all versions that the server knows, newest first.
+  // All versions that the server knows, newest first, and their numbers.
+  [[nodiscard]] absl::StatusOr<std::vector<v1::VersionInfo>> VersionInfos();
   [[nodiscard]] absl::StatusOr<std::vector<Version>> Versions();
+  // All migrations of the keyspace.
+  [[nodiscard]] absl::StatusOr<std::vector<v1::Migration>> Migrations();
   // Waits until every member is connected, holds a lease and has applied the newest version.
   [[nodiscard]] absl::Status WaitUntilServing(absl::Duration within);
 
@@ -115,6 +124,8 @@ class Cluster {
   absl::Status CreateKeyspace();
 
   const ClusterOptions options_;
+  history::Recorder* recorder_ = nullptr;
+  std::map<NodeId, int64_t> killed_;  // Redis servers that do not run, since when
   std::unique_ptr<support::WarmringdServer> server_;
   std::vector<CacheNode> nodes_;
   std::unique_ptr<v1::KeyspaceService::Stub> keyspaces_;

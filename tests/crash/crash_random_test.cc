@@ -122,7 +122,7 @@ class Chooser {
 absl::Status Execute(const Strike& strike, Cluster& cluster) {
   if (strike.server) cluster.Server().Kill9();
   for (const NodeId& node : strike.agents) cluster.Find(node).agent->Kill9();
-  for (const NodeId& node : strike.engines) cluster.Find(node).redis->Kill9();
+  for (const NodeId& node : strike.engines) cluster.KillRedis(cluster.Find(node));
   if (strike.server) RETURN_IF_ERROR(cluster.RestartServer());
   for (const NodeId& node : strike.engines) {
     RETURN_IF_ERROR(cluster.RestartRedis(cluster.Find(node)));
@@ -160,7 +160,10 @@ TEST(CrashRandomTest, EndsCleanWhateverDies) {
   const uint64_t seed = NumberFrom("WARMRING_CRASH_SEED", std::random_device()());
   std::cout << fmt::format("WARMRING_CRASH_SEED={} repeats these choices\n", seed) << std::flush;
   Chooser chooser(seed);
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rig> rig, Rig::Start());
+  RigOptions options;
+  options.seed = seed;
+  options.title = fmt::format("crash_random_test, WARMRING_CRASH_SEED={}", seed);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rig> rig, Rig::Start(options));
   for (uint64_t run = 1; run <= runs; ++run) {
     const MigrationId id = fmt::format("run-{}", run);
     const Choice choice = chooser.Choose();
@@ -175,6 +178,9 @@ TEST(CrashRandomTest, EndsCleanWhateverDies) {
                      << rig->Evidence(id);
   }
   std::cout << rig->TrafficSummary() << std::endl;
+  const absl::Status judged = rig->JudgeForTheLastTime();
+  std::cout << rig->HistorySummary() << std::endl;
+  EXPECT_OK(judged);
 }
 
 }  // namespace

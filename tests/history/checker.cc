@@ -84,8 +84,8 @@ class Judge {
     CheckVersions();
     CheckWatches();
     for (const auto& [key, events] : by_key_) {
-      CheckAcrossEpochs(events);
-      CheckRegisters(events);
+      if (!taken_back_.contains(key.first)) CheckAcrossEpochs(events);
+      CheckRegisters(events, key.first);
     }
     CheckOutcomes();
     CheckAudit();
@@ -147,15 +147,26 @@ class Judge {
   void Accuse(int rule, std::string text) { verdict_.findings.push_back({rule, std::move(text)}); }
 
   void CheckCommits() {  // R1, R10
+    std::map<std::string, Events> by_arc;
     for (const auto& [place, commits] : commits_) {
       if (burned_.contains(place.second)) {
         Accuse(10, "committed although it was given up: " + Describe(*commits.front()));
       }
       for (const Event* commit : commits) {
+        by_arc[place.first].push_back(commit);
         if (commit->owner != commits.front()->owner) {
           Accuse(1, fmt::format("two owners in the store: {} and {}", Describe(*commits.front()),
                                 Describe(*commit)));
         }
+      }
+    }
+    for (auto& [arc, commits] : by_arc) {
+      std::stable_sort(commits.begin(), commits.end(),
+                       [](const Event* a, const Event* b) { return a->version < b->version; });
+      uint64_t highest = 0;
+      for (const Event* commit : commits) {
+        if (commit->epoch < highest) taken_back_.insert(arc);
+        highest = std::max(highest, commit->epoch);
       }
     }
   }
@@ -186,6 +197,7 @@ class Judge {
 
   void CheckSuccession() {  // R2
     for (auto& [arc, uses] : uses_) {
+      if (taken_back_.contains(arc)) continue;
       Events ended = uses;
       std::sort(ended.begin(), ended.end(), EndsBefore);
       Events writes;
@@ -211,7 +223,7 @@ class Judge {
 
   void CheckFences() {  // R3
     for (const Event* write : attempts_) {
-      if (!IsOkWrite(*write)) continue;
+      if (!IsOkWrite(*write) || taken_back_.contains(write->arc)) continue;
       const auto found = fences_.find({write->owner, write->arc});
       if (found == fences_.end()) continue;
       for (const Event* fence : found->second) {
@@ -225,6 +237,7 @@ class Judge {
 
   void CheckKeysInOrder() {  // R4
     for (const auto& [key, events] : by_key_) {
+      if (taken_back_.contains(key.first)) continue;
       Events writes;
       for (const Event* event : events) {
         if (IsOkWrite(*event)) writes.push_back(event);
@@ -346,7 +359,9 @@ class Judge {
     return false;
   }
 
-  void CheckRegisters(const Events& events) {  // R12
+  void CheckRegisters(const Events& events, const std::string& arc) {  // R12
+    const bool all_epochs = taken_back_.contains(arc);
+    if (all_epochs && HasUncleanCommit(arc)) return;
     std::unordered_map<std::string, const Event*> writer;
     for (const Event* event : events) {
       if (event->kind == Kind::kWrite && event->value.has_value()) writer[*event->value] = event;
@@ -365,9 +380,23 @@ class Judge {
           continue;
         }
       }
-      by_epoch[event->epoch].push_back(event);
+      by_epoch[all_epochs ? 0 : event->epoch].push_back(event);
     }
-    for (const auto& [epoch, group] : by_epoch) CheckRegister(epoch, group);
+    // A delete whose answer is lost, or which a former owner refused and passed on, may take effect
+    // under another epoch than its own.
+    Events open_deletes;
+    for (const Event* event : events) {
+      if (event->kind == Kind::kWrite && event->result == Result::kUnknown &&
+          !event->value.has_value()) {
+        open_deletes.push_back(event);
+      }
+    }
+    for (auto& [epoch, group] : by_epoch) {
+      for (const Event* event : open_deletes) {
+        if (!all_epochs && event->epoch != epoch) group.push_back(event);
+      }
+      CheckRegister(epoch, group);
+    }
   }
 
   void CheckRegister(uint64_t epoch, const Events& events) {
@@ -377,7 +406,7 @@ class Judge {
       return numbers.emplace(*value, static_cast<uint32_t>(numbers.size() + 1)).first->second;
     };
     std::vector<RegisterOp> ops;
-    std::string owner;
+    std::set<std::string> owners;
     for (const Event* event : events) {
       if (IsOkRead(*event)) {
         ops.push_back({RegisterOp::Kind::kRead, event->t0, event->t1, number_of(event->value)});
@@ -385,13 +414,14 @@ class Judge {
         ops.push_back({RegisterOp::Kind::kWrite, event->t0, event->t1, number_of(event->value)});
       } else if (event->kind == Kind::kWrite && event->result == Result::kUnknown) {
         ops.push_back({RegisterOp::Kind::kWrite, event->t0, kNever, number_of(event->value)});
+        continue;  // it may have gone anywhere
       } else {
         continue;
       }
-      owner = event->owner;
+      owners.insert(event->owner);
     }
-    if (ops.empty()) return;
-    AddLosses(owner, ops);
+    if (owners.empty()) return;
+    AddLosses(owners, ops);
     ++verdict_.registers;
     switch (history::CheckRegister(ops, kMaxSteps)) {
       case Linearizable::kYes:
@@ -402,7 +432,9 @@ class Judge {
       case Linearizable::kNo:
         break;
     }
-    std::string text = fmt::format("no order explains {} under {}:", events.front()->key, epoch);
+    std::string text =
+        epoch == 0 ? fmt::format("no order explains {} under all epochs:", events.front()->key)
+                   : fmt::format("no order explains {} under {}:", events.front()->key, epoch);
     constexpr size_t kShown = 30;
     size_t shown = 0;
     for (const Event* event : events) {
@@ -413,19 +445,31 @@ class Judge {
   }
 
   // Those that somebody may have noticed: before all operations the register holds anything anyway.
-  void AddLosses(const std::string& owner, std::vector<RegisterOp>& ops) const {
-    const auto lost = losses_.find(owner);
-    if (lost == losses_.end()) return;
+  void AddLosses(const std::set<std::string>& owners, std::vector<RegisterOp>& ops) const {
     int64_t begin = kNever;
     int64_t end = 0;
     for (const RegisterOp& op : ops) {
       begin = std::min(begin, op.t0);
       end = std::max(end, op.t1);
     }
-    for (const Event* loss : lost->second) {
-      if (loss->t1 < begin || loss->t0 > end) continue;
-      ops.push_back({RegisterOp::Kind::kMayClear, loss->t0, loss->t1, kNothing});
+    for (const std::string& owner : owners) {
+      const auto lost = losses_.find(owner);
+      if (lost == losses_.end()) continue;
+      for (const Event* loss : lost->second) {
+        if (loss->t1 < begin || loss->t0 > end) continue;
+        ops.push_back({RegisterOp::Kind::kMayClear, loss->t0, loss->t1, kNothing});
+      }
     }
+  }
+
+  bool HasUncleanCommit(const std::string& arc) const {
+    for (auto at = commits_.lower_bound({arc, 0}); at != commits_.end() && at->first.first == arc;
+         ++at) {
+      for (const Event* commit : at->second) {
+        if (commit->unclean) return true;
+      }
+    }
+    return false;
   }
 
   void CheckOutcomes() {  // R9
@@ -457,6 +501,7 @@ class Judge {
   std::map<ArcEpoch, Events> commits_;
   std::map<std::string, Events> losses_;  // by owner
   std::set<uint64_t> burned_;
+  std::set<std::string> taken_back_;                        // arcs
   std::map<std::string, std::set<std::string>> outcomes_;   // by migration
   std::map<std::string, std::pair<size_t, size_t>> audit_;  // lines and records
   bool ended_ = false;

@@ -28,6 +28,10 @@ namespace warmring::history {
 //   R11  each audit line has its record in the store, and each record its line
 //   R12  inside one epoch each key is a linearizable register (its content at the beginning of the
 //        epoch is R8's); nobody reads what nobody wrote, or what was refused
+//
+// An arc whose epoch the store itself takes back (the key of an override that has ended) is judged
+// by R1, R5 and R10, and by R12 over all its epochs at once; the order of epochs says nothing of
+// it.
 struct Finding {
   int rule = 0;      // 1 to 12
   std::string text;  // names the events

@@ -248,6 +248,8 @@ TEST(CheckerTest, AccusesNobodyOfWhatMayHaveBeen) {
                    Read("b", 2, 70, "z")})},
       {"a lost delete",
        Plus(good, {With(Write("b", 2, 42, ""), Result::kUnknown), Read("b", 2, 60, "")})},
+      {"a delete that the former owner passed on",
+       Plus(good, {With(Write("a", 1, 32, ""), Result::kUnknown), Read("b", 2, 60, "")})},
       {"what was refused after the fence",
        Plus(good, {With(Write("a", 1, 22, "z"), Result::kFenced),
                    With(Write("a", 1, 35, "w"), Result::kRefused)})},
@@ -289,6 +291,15 @@ TEST(CheckerTest, ALostMemoryIsNoExcuseForMore) {
   EXPECT_EQ(
       Rules(Plus(Replace(good, Read("b", 2, 30, "x"), Read("b", 2, 30, "")), {Lost("b", 1, 2)})),
       std::set<int>{8});
+}
+
+// An override has ended: its key is under its range's epoch again, and is one register all along.
+TEST(CheckerTest, AnArcThatTheStoreTakesBackIsOneRegister) {
+  const Events good = Plus(HandOver(), {VersionOf(3), Commit("a", 1, 3, 60), Write("a", 1, 65, "z"),
+                                        Read("a", 1, 70, "z")});
+  EXPECT_THAT(Rules(good), IsEmpty()) << Check(good).Describe();
+  EXPECT_EQ(Rules(Plus(good, {Read("a", 1, 75, "x")})), std::set<int>{12});
+  EXPECT_EQ(Rules(Plus(good, {Write("c", 1, 75, "q")})), std::set<int>{1});
 }
 
 TEST(CheckerTest, SaysWhatItSawAndCounts) {

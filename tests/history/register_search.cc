@@ -25,6 +25,7 @@ class Search {
   Search(std::vector<RegisterOp> ops, size_t max_steps)
       : ops_(std::move(ops)), max_steps_(max_steps), done_((ops_.size() + 63) / 64, 0) {
     Link();
+    LinkOpenClears();
     for (const RegisterOp& op : ops_) {
       if (op.t1 != kOpen) ++required_;
       if (op.kind == RegisterOp::Kind::kWrite) written_.insert(op.value);
@@ -51,7 +52,7 @@ class Search {
       }
       const size_t op = entries_[static_cast<size_t>(at)].op;
       uint32_t next_state = state;
-      if (Apply(ops_[op], branch, next_state) && Remember(op, next_state)) {
+      if (HasTurn(op) && Apply(ops_[op], branch, next_state) && Remember(op, next_state)) {
         taken_.push_back({at, state, branch});
         Lift(at);
         state = next_state;
@@ -103,6 +104,23 @@ class Search {
       if (moment.is_return) returns_[moment.op] = index;
     }
     if (entries_.size() == 1) entries_[kHead].next = kHead;
+  }
+
+  // Those are alike but for their beginning: whatever a later one explains, an earlier one does.
+  void LinkOpenClears() {
+    earlier_.assign(ops_.size(), -1);
+    int last = -1;
+    for (const Entry& entry : entries_) {
+      if (&entry == entries_.data()) continue;
+      const RegisterOp& op = ops_[entry.op];
+      if (op.t1 != kOpen || op.kind != RegisterOp::Kind::kWrite || op.value != kNothing) continue;
+      earlier_[entry.op] = last;
+      last = static_cast<int>(entry.op);
+    }
+  }
+  bool IsDone(size_t op) const { return (done_[op / 64] >> (op % 64) & 1) != 0; }
+  bool HasTurn(size_t op) const {
+    return earlier_[op] < 0 || IsDone(static_cast<size_t>(earlier_[op]));
   }
 
   bool Apply(const RegisterOp& op, int branch, uint32_t& state) const {
@@ -167,6 +185,7 @@ class Search {
   const size_t max_steps_;
   std::vector<Entry> entries_;  // the first one is the head
   std::vector<int> returns_;    // by operation
+  std::vector<int> earlier_;    // by operation: the open clear before this one, or -1
   std::unordered_set<uint32_t> written_;
   size_t required_ = 0;  // operations with an end that have not taken effect
   std::vector<uint64_t> done_;

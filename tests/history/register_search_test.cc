@@ -69,6 +69,20 @@ TEST(RegisterSearchTest, ALossIsNothingOrAllIsAsBefore) {
             Linearizable::kNo);
 }
 
+TEST(RegisterSearchTest, ManyLostDeletesAreNoWork) {
+  std::vector<RegisterOp> ops;
+  for (int i = 0; i < 40; ++i) ops.push_back(Write(i, kOpen, kNothing));
+  for (uint32_t i = 1; i <= 40; ++i) {
+    ops.push_back(Write(100 + 10 * i, 101 + 10 * i, i));
+    ops.push_back(Read(102 + 10 * i, 103 + 10 * i, kNothing));
+  }
+  EXPECT_EQ(CheckRegister(ops, kSteps), Linearizable::kYes);
+  // One more than there are deletes.
+  ops.push_back(Write(900, 901, 41));
+  ops.push_back(Read(902, 903, kNothing));
+  EXPECT_EQ(CheckRegister(ops, kSteps), Linearizable::kNo);
+}
+
 TEST(RegisterSearchTest, GivesUpInsteadOfSearchingForEver) {
   std::vector<RegisterOp> ops;
   for (uint32_t i = 1; i <= 20; ++i) ops.push_back(Write(1, 100, i));
