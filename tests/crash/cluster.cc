@@ -93,13 +93,23 @@ absl::Status Cluster::StartProcesses() {
   keyspaces_ = v1::KeyspaceService::NewStub(channel);
   migrations_ = v1::MigrationService::NewStub(channel);
 
+  if (options_.proxies) {
+    ASSIGN_OR_RETURN(clients_to_server_, support::TcpProxy::Start(server_->Port()));
+  }
+
   support::RedisServerOptions redis_options;
   ASSIGN_OR_RETURN(std::string module, support::BinaryPath("warmring-redis.so"));
   redis_options.modules.push_back({std::move(module), {}});
   for (size_t i = 0; i < options_.nodes; ++i) {
     CacheNode node;
     node.id = fmt::format("node-{}", static_cast<char>('a' + i));
+    redis_options.env = EnvironmentOf(node.id);
     ASSIGN_OR_RETURN(node.redis, support::RedisServer::Start(redis_options));
+    if (options_.proxies) {
+      ASSIGN_OR_RETURN(node.to_server, support::TcpProxy::Start(server_->Port()));
+      ASSIGN_OR_RETURN(node.to_agent, support::TcpProxy::Start());
+      ASSIGN_OR_RETURN(node.to_redis, support::TcpProxy::Start(node.redis->Port()));
+    }
     nodes_.push_back(std::move(node));
   }
   RETURN_IF_ERROR(CreateKeyspace());
@@ -109,7 +119,13 @@ absl::Status Cluster::StartProcesses() {
     agent_options.keyspace = options_.keyspace;
     agent_options.node = node.id;
     agent_options.redis_port = node.redis->Port();
+    agent_options.env = EnvironmentOf(node.id);
+    if (options_.proxies) {
+      agent_options.server = node.to_server->Address();
+      agent_options.extra_args = {"--advertise=" + node.to_agent->Address()};
+    }
     ASSIGN_OR_RETURN(node.agent, support::AgentProcess::Start(agent_options));
+    if (options_.proxies) node.to_agent->SetTarget(node.agent->Port());
   }
   return absl::OkStatus();
 }
@@ -122,6 +138,30 @@ absl::Status Cluster::CreateKeyspace() {
   request.set_request_id("create");
   return Call("CreateKeyspace", *keyspaces_, &v1::KeyspaceService::Stub::CreateKeyspace, request)
       .status();
+}
+
+support::Environment Cluster::EnvironmentOf(const NodeId& node) const {
+  const auto found = options_.environments.find(node);
+  return found == options_.environments.end() ? support::Environment() : found->second;
+}
+
+std::string Cluster::DialledBy(std::string_view address) const {
+  for (const CacheNode& node : nodes_) {
+    if (node.to_redis != nullptr && node.redis->Address() == address) {
+      return node.to_redis->Address();
+    }
+  }
+  return std::string(address);
+}
+
+void Cluster::HealAll() {
+  if (clients_to_server_ != nullptr) clients_to_server_->Heal();
+  for (CacheNode& node : nodes_) {
+    for (support::TcpProxy* proxy :
+         {node.to_server.get(), node.to_agent.get(), node.to_redis.get()}) {
+      if (proxy != nullptr) proxy->Heal();
+    }
+  }
 }
 
 CacheNode& Cluster::Find(std::string_view id) {

@@ -16,6 +16,7 @@
 #include "tests/history/recorder.h"
 #include "tests/support/agent_process.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/tcp_proxy.h"
 #include "tests/support/warmringd_server.h"
 #include "warmring/v1/keyspace_service.grpc.pb.h"
 #include "warmring/v1/migration_service.grpc.pb.h"
@@ -25,6 +26,10 @@ namespace warmring::crash {
 // A cache node: a Redis with the module, and its agent.
 struct CacheNode {
   NodeId id;
+  // The networks of ClusterOptions::proxies, else null.
+  std::unique_ptr<support::TcpProxy> to_server;  // from its agent to warmringd
+  std::unique_ptr<support::TcpProxy> to_agent;   // from other agents to its agent
+  std::unique_ptr<support::TcpProxy> to_redis;   // from clients to its Redis
   std::unique_ptr<support::RedisServer> redis;
   std::unique_ptr<support::AgentProcess> agent;
 };
@@ -36,6 +41,10 @@ struct ClusterOptions {
   // So many of them own the keyspace from the beginning; the others run and wait to be added.
   size_t members = 2;
   std::string lease = "1s";
+  // Each pair of processes talks through a network of its own, which can be made bad.
+  bool proxies = false;
+  // Of a node's Redis and agent.
+  std::map<NodeId, support::Environment> environments;
 };
 
 // Whether a plan adds or removes, and under which timing. One wave costs little, two show what
@@ -61,6 +70,12 @@ class Cluster {
       const ClusterOptions& options = {});
 
   support::WarmringdServer& Server() { return *server_; }
+  // From clients to warmringd. REQUIRES: ClusterOptions::proxies.
+  support::TcpProxy& ClientsToServer() { return *clients_to_server_; }
+  // Where a client dials a node's address.
+  std::string DialledBy(std::string_view address) const;
+  // All networks are good again.
+  void HealAll();
   const KeyspaceId& Keyspace() const { return options_.keyspace; }
   std::vector<CacheNode>& Nodes() { return nodes_; }
   // REQUIRES: there is such a node.
@@ -121,12 +136,14 @@ class Cluster {
   explicit Cluster(ClusterOptions options) : options_(std::move(options)) {}
 
   absl::Status StartProcesses();
+  support::Environment EnvironmentOf(const NodeId& node) const;
   absl::Status CreateKeyspace();
 
   const ClusterOptions options_;
   history::Recorder* recorder_ = nullptr;
   std::map<NodeId, int64_t> killed_;  // Redis servers that do not run, since when
   std::unique_ptr<support::WarmringdServer> server_;
+  std::unique_ptr<support::TcpProxy> clients_to_server_;
   std::vector<CacheNode> nodes_;
   std::unique_ptr<v1::KeyspaceService::Stub> keyspaces_;
   std::unique_ptr<v1::MigrationService::Stub> migrations_;

@@ -36,11 +36,14 @@ absl::StatusOr<std::unique_ptr<Rig>> Rig::Start(const RigOptions& options) {
   rig->audit_ = std::make_unique<Audit>(&cluster, rig->ledger_.get());
 
   RecordedClientsOptions clients;
-  clients.server = options.server.empty() ? cluster.Server().Address() : options.server;
+  clients.server = cluster.Server().Address();
+  if (options.cluster.proxies) {
+    clients.server = cluster.ClientsToServer().Address();
+    clients.dial = [&cluster](std::string_view address) { return cluster.DialledBy(address); };
+  }
   clients.keyspace = cluster.Keyspace();
   clients.keys = HistoryKeys(kBuckets, kKeysPerBucket);
   clients.seed = options.seed;
-  clients.dial = options.dial;
   rig->chronicle_ = std::make_unique<Chronicle>(&cluster, clients.keys, &rig->recorder_);
   rig->chronicle_->SetTitle(options.title);
   ASSIGN_OR_RETURN(rig->clients_, RecordedClients::Start(std::move(clients), &rig->recorder_));

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,9 +22,6 @@ struct RigOptions {
   uint64_t seed = 1;  // of the recorded clients
   // Only the recorded clients.
   bool application = true;
-  // Where the recorded clients dial a node's address, and warmringd; empty: there.
-  std::function<std::string(std::string_view address)> dial;
-  std::string server;
 };
 
 // What each crash test works with: two members and a third node that joins and leaves again, an
