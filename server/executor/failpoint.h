@@ -7,10 +7,12 @@
 
 // Named points at which a test can kill, stop or fail the process:
 //
-//   WARMRING_FAILPOINTS="p5.after=exit;p6.before=stop;store.write=error@3"
+//   WARMRING_FAILPOINTS="p5.after=exit;p6.before=stop;store.write=error@3;p2.after=sleep(200)"
 //
 // Actions: exit ends the process at once with code 137, as kill -9 would; stop suspends it
-// (SIGSTOP); error makes WARMRING_FP_STATUS return an error. @n: only at the nth time the point is
+// (SIGSTOP); error makes WARMRING_FP_STATUS return an error; sleep(milliseconds) holds up the
+// thread.
+// @n: only at the nth time the point is
 // reached (default: the first time; the action then is over). The first time that each point is
 // reached is written to the log, so that a test can tell that it was. Without the build option
 // WARMRING_FAILPOINTS the macros are nothing. Any thread.

@@ -54,6 +54,8 @@ struct MigrationTerms {
   absl::Duration soak;
   absl::Duration fence_timeout = absl::Seconds(5);
   uint64_t keys_per_second = 0;  // 0 = unlimited
+  // A wave may be committed when a donor says nothing and can hold no lease any more.
+  bool ack_or_lease = false;
 };
 
 // warmringd, Redis servers with the module, their agents and one keyspace, all real processes on

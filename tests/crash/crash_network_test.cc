@@ -33,7 +33,9 @@ using Direction = support::TcpProxy::Direction;
 
 constexpr absl::Duration kReachedWithin = absl::Seconds(30);
 // More than a lease of 1 s and what warmringd adds to it.
-constexpr absl::Duration kPastTheLease = absl::Milliseconds(1500);
+constexpr absl::Duration kPastTheLease = absl::Milliseconds(2500);
+// Over before the network heals.
+constexpr absl::Duration kFenceTimeout = absl::Seconds(1);
 constexpr uint64_t kKeysPerSecond = 200;
 
 // The nodes of the first move of a migration.
@@ -48,6 +50,8 @@ struct Fault {
   std::function<void(Cluster&, const Parties&)> begin;
   // How long it lasts; it ends earlier when the migration has ended.
   absl::Duration lasts = kPastTheLease;
+  // Whether a wave may be committed on the expiry of a lease.
+  bool ack_or_lease = true;
 };
 
 std::vector<Fault> Faults() {
@@ -58,6 +62,9 @@ std::vector<Fault> Faults() {
        [](Cluster&, const Parties& p) { p.donor->to_server->HoldBoth(true); }},
       {"donor's agent to warmringd", kFencing,
        [](Cluster&, const Parties& p) { p.donor->to_server->Hold(Direction::kToServer, true); }},
+      {"donor's agent to warmringd, by acknowledgement only", kFencing,
+       [](Cluster&, const Parties& p) { p.donor->to_server->Hold(Direction::kToServer, true); },
+       kPastTheLease, false},
       {"warmringd to donor's agent", kFencing,
        [](Cluster&, const Parties& p) { p.donor->to_server->Hold(Direction::kToClient, true); }},
       {"recipient's agent and warmringd, reset and refused", kFencing,
@@ -131,7 +138,9 @@ class CrashNetworkTest : public ::testing::Test {
     ASSIGN_OR_RETURN(const v1::Migration submitted,
                      rig_->SubmitNext(id, {.hold = absl::Milliseconds(100),
                                            .soak = absl::Milliseconds(300),
-                                           .keys_per_second = kKeysPerSecond}));
+                                           .fence_timeout = kFenceTimeout,
+                                           .keys_per_second = kKeysPerSecond,
+                                           .ack_or_lease = fault.ack_or_lease}));
     const v1::PlannedMove& move = submitted.preview().moves(0);
     const Parties parties{&cluster.Find(move.from()), &cluster.Find(move.to())};
     RETURN_IF_ERROR(
@@ -157,7 +166,8 @@ TEST_F(CrashNetworkTest, NoNetworkSplitsTheOwnership) {
     const absl::Time begin = absl::Now();
     const absl::StatusOr<v1::Migration> ended = RunFault(id, fault);
     std::cout << fmt::format("{:2}: {}: {} ({:.1f} s)\n", number, fault.name,
-                             ended.ok() ? Describe(*ended) : ended.status().ToString(),
+                             ended.ok() ? Describe(*ended) + (ended->unclean() ? " (unclean)" : "")
+                                        : ended.status().ToString(),
                              absl::ToDoubleSeconds(absl::Now() - begin))
               << std::flush;
     ASSERT_OK(ended) << fault.name << "\n" << rig_->Evidence(id);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kKeys = 300;
 // Of the recorded history.
-constexpr size_t kBuckets = 12;
+constexpr size_t kBuckets = 24;
 constexpr size_t kKeysPerBucket = 2;
 // Upper bounds for a loaded machine under sanitizers.
 constexpr absl::Duration kEndsWithin = absl::Seconds(60);
