@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "agent/failpoint.h"
+#include "client/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"

@@ -20,8 +20,12 @@
 #ifdef WARMRING_FAILPOINTS
 #define WARMRING_FP(name) static_cast<void>(::warmring::failpoint::Hit(name))
 #define WARMRING_FP_STATUS(name) ::warmring::failpoint::Hit(name)
+#define WARMRING_FP_SCOPE(name) const ::warmring::failpoint::Scope failpoint_scope(name)
+#define WARMRING_FP_IN_SCOPE(point) ::warmring::failpoint::HitInScope(point)
 #else
 #define WARMRING_FP(name) static_cast<void>(0)
+#define WARMRING_FP_SCOPE(name) static_cast<void>(0)
+#define WARMRING_FP_IN_SCOPE(point) static_cast<void>(0)
 #define WARMRING_FP_STATUS(name) ::absl::OkStatus()
 #endif
 
@@ -36,5 +40,16 @@ absl::Status ConfigureFromEnvironment();
 
 // The point `name` is reached. Unknown for the action error, else ok.
 absl::Status Hit(std::string_view name);
+
+// Names what this thread is doing, for points in code that does it for many: within the scope
+// HitInScope("partial") is Hit("<scope>.partial"), outside of any it is nothing.
+class Scope {
+ public:
+  explicit Scope(std::string_view name);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+};
+void HitInScope(std::string_view point);
 
 }  // namespace warmring::failpoint
