@@ -148,6 +148,12 @@ absl::Status MachineWorld::Command(OperatorCommand command) {
   return status;
 }
 
+absl::Status MachineWorld::Force(const ForceFence& force) {
+  const absl::Status status = machine_->Check(force, View());
+  if (status.ok()) Deliver(force);
+  return status;
+}
+
 void MachineWorld::Step() {
   Misfortune();
   now_ = now_ + kMoment;
@@ -322,7 +328,7 @@ void MachineWorld::StallWatch(const NodeId& node, Membership::Ptr map) {
   if (!owner.view.Grant({seq, term_, kLease, map->version(), {}}).ok()) Fault("no older lease");
 }
 
-void MachineWorld::MoveHeadOn() { head_ = *Apply(*head_, Update()); }
+void MachineWorld::MoveHeadOn(const Update& update) { head_ = *Apply(*head_, update); }
 
 // An owner installs from its own watch, which is another connection than its session.
 void MachineWorld::InstallHead(Owner& owner) {

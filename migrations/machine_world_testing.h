@@ -45,6 +45,7 @@ class MachineWorld {
 
   // Operators.
   absl::Status Command(OperatorCommand command);
+  absl::Status Force(const ForceFence& force);
 
   // Faults.
   void RestartServer();  // the machine begins again from its record; sessions re-open
@@ -63,7 +64,7 @@ class MachineWorld {
   // May change a report before it is delivered, or drop it by returning false.
   void set_report_filter(std::function<bool(TaskReport&)> filter) { filter_ = std::move(filter); }
   // Another change of the membership, not of this migration.
-  void MoveHeadOn();
+  void MoveHeadOn(const Update& update = {});
   void Deliver(const MachineEvent& event);
 
   const MigrationRecord& record() const { return record_; }

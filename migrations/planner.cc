@@ -15,6 +15,7 @@
 #include "core/placement/bucket_change.h"
 #include "core/placement/directory_allocator.h"
 #include "core/placement/yardstick.h"
+#include "migrations/conflict.h"
 
 namespace warmring {
 namespace {
@@ -29,17 +30,20 @@ constexpr size_t kMaxPinChanges = 4096;
 
 // What a plan changes, checked against the membership.
 struct Changes {
-  std::vector<Node> added;          // sorted by id
-  std::vector<NodeId> removed;      // sorted
-  std::vector<Reweight> reweights;  // sorted by id
-  std::vector<Node> after;          // members when all is done, sorted by id
+  std::vector<Node> added;            // sorted by id
+  std::vector<NodeId> removed;        // sorted
+  std::map<NodeId, NodeId> replaced;  // removed -> added; either none of the changes, or all
+  bool is_failover = false;           // the removed ones are dead
+  std::vector<Reweight> reweights;    // sorted by id
+  std::vector<Node> after;            // members when all is done, sorted by id
   std::vector<BucketChange::Placed> placed;
   std::vector<Pin> pins_put;             // sorted by bucket
   std::vector<uint32_t> pins_removed;    // sorted
   const Rebalance* rebalance = nullptr;  // of the plan
 };
 
-absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan) {
+absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan,
+                       const std::vector<OtherMigration>& others) {
   const KeyspaceSpec& spec = membership.spec();
   if (plan.keyspace != spec.id) {
     return absl::InvalidArgumentError(
@@ -54,13 +58,16 @@ absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan) 
                           spec.id, spec.replication)),
                       "UNSUPPORTED", {{"replication", std::to_string(spec.replication)}});
   }
-  if (!membership.moves().empty()) {
-    const MigrationId& other = membership.moves().front().migration;
+  for (const Move& move : membership.moves()) {
+    const bool is_known =
+        std::any_of(others.begin(), others.end(),
+                    [&](const OtherMigration& other) { return other.id == move.migration; });
+    if (is_known) continue;
     return WithReason(
         absl::AbortedError(fmt::format("migration '{}' is under way in keyspace '{}': wait for its "
                                        "end, abort it or undo it first",
-                                       other, spec.id)),
-        "MIGRATION_IN_PROGRESS", {{"migration", other}});
+                                       move.migration, spec.id)),
+        "MIGRATION_IN_PROGRESS", {{"migration", move.migration}});
   }
   if (plan.base_version != Version() && plan.base_version != membership.version()) {
     return WithReason(
@@ -143,8 +150,32 @@ class ChangeCollector {
 
   absl::Status AddKind(const RemoveNode& remove) {
     RETURN_IF_ERROR(FindMember(field_ + ".remove.node", remove.node).status());
-    RETURN_IF_ERROR(CheckOwnsNoOverride(remove.node));
+    RETURN_IF_ERROR(CheckOwnsNoOverride(field_ + ".remove.node", remove.node));
     changes_.removed.push_back(remove.node);
+    changes_.is_failover = remove.is_dead;
+    return absl::OkStatus();
+  }
+
+  absl::Status AddKind(const ReplaceNode& replace) {
+    const std::string field = field_ + ".replace";
+    ASSIGN_OR_RETURN(const Node* const node, FindMember(field + ".node", replace.node));
+    RETURN_IF_ERROR(CheckOwnsNoOverride(field + ".node", replace.node));
+    RETURN_IF_ERROR(CheckAdd(membership_, field + ".by", replace.by));
+    Node by = replace.by;
+    if (membership_.spec().placement == PlacementKind::kRing) {
+      // A later plan must find its tokens where they are.
+      if (!by.hash_name.empty() && by.HashName() != node->HashName()) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}.by.hash_name: '{}' has other tokens than '{}', which the node takes "
+                        "over: leave it out",
+                        field, Printable(by.hash_name), node->id));
+      }
+      by.hash_name = std::string(node->HashName());
+    }
+    changes_.added.push_back(std::move(by));
+    changes_.removed.push_back(replace.node);
+    changes_.replaced[replace.node] = replace.by.id;
+    changes_.is_failover = replace.is_dead;
     return absl::OkStatus();
   }
 
@@ -217,14 +248,14 @@ class ChangeCollector {
   absl::Status AddKind(const SetOverride&) { return absl::OkStatus(); }
   absl::Status AddKind(const RemoveOverride&) { return absl::OkStatus(); }
 
-  absl::Status CheckOwnsNoOverride(const NodeId& node) const {
+  absl::Status CheckOwnsNoOverride(const std::string& field, const NodeId& node) const {
     for (const Override& item : membership_.overrides()) {
       for (const OverrideRange& range : item.ranges) {
         if (membership_.nodes()[range.owner].id != node) continue;
         return absl::InvalidArgumentError(
-            fmt::format("{}.remove.node: '{}' has keys of the override for {}: give them to other "
+            fmt::format("{}: '{}' has keys of the override for {}: give them to other "
                         "nodes, or remove the override, in a plan before this one",
-                        field_, node, item.rule.ToString()));
+                        field, node, item.rule.ToString()));
       }
     }
     return absl::OkStatus();
@@ -256,7 +287,8 @@ class ChangeCollector {
 
   absl::Status FindMembersAfter();
   absl::Status PlaceBuckets();
-  absl::Status CheckPinsOfRemoved() const;
+  absl::Status CheckPinsOfRemoved();
+  absl::Status CheckNumberOfPins() const;
 
   const Membership& membership_;
   std::string field_;  // of the change that is read
@@ -314,10 +346,19 @@ absl::Status ChangeCollector::PlaceBuckets() {
                       wish.field, bucket, pin->second));
     }
   }
+  // Pins stay with what a node is replaced by.
+  for (const auto& [bucket, node] : pins_) {
+    const auto by = changes_.replaced.find(node);
+    if (by != changes_.replaced.end()) changes_.pins_put.push_back({bucket, by->second});
+  }
   for (const uint32_t bucket : unpinned_) {
     const auto wish = wishes_.find(bucket);
     if (wish == wishes_.end() || !wish->second.pin) changes_.pins_removed.push_back(bucket);
   }
+  return absl::OkStatus();
+}
+
+absl::Status ChangeCollector::CheckNumberOfPins() const {
   if (changes_.pins_put.size() + changes_.pins_removed.size() <= kMaxPinChanges) {
     return absl::OkStatus();
   }
@@ -327,8 +368,9 @@ absl::Status ChangeCollector::PlaceBuckets() {
 }
 
 // A pin is a decision of somebody: it does not go away with its node unless somebody says so.
-absl::Status ChangeCollector::CheckPinsOfRemoved() const {
+absl::Status ChangeCollector::CheckPinsOfRemoved() {
   for (const NodeId& node : changes_.removed) {
+    if (changes_.replaced.contains(node)) continue;
     constexpr size_t kNamed = 5;
     std::vector<uint32_t> left;
     for (const auto& [bucket, pinned_to] : pins_) {
@@ -337,6 +379,11 @@ absl::Status ChangeCollector::CheckPinsOfRemoved() const {
       if (pinned_to == node && !unpinned_.contains(bucket) && !repinned) left.push_back(bucket);
     }
     if (left.empty()) continue;
+    if (changes_.is_failover) {
+      // Nobody is left to keep them for.
+      changes_.pins_removed.insert(changes_.pins_removed.end(), left.begin(), left.end());
+      continue;
+    }
     const size_t more = left.size() - std::min(left.size(), kNamed);
     left.resize(left.size() - more);
     return absl::InvalidArgumentError(
@@ -354,6 +401,10 @@ absl::StatusOr<Changes> ChangeCollector::Collected() && {
   RETURN_IF_ERROR(FindMembersAfter());
   RETURN_IF_ERROR(PlaceBuckets());
   RETURN_IF_ERROR(CheckPinsOfRemoved());
+  std::sort(changes_.pins_put.begin(), changes_.pins_put.end(),
+            [](const Pin& a, const Pin& b) { return a.bucket < b.bucket; });
+  std::sort(changes_.pins_removed.begin(), changes_.pins_removed.end());
+  RETURN_IF_ERROR(CheckNumberOfPins());
   return std::move(changes_);
 }
 
@@ -374,7 +425,17 @@ Balance BalanceOf(const Changes& changes) {
   return changes.added.empty() && changes.removed.empty() ? Balance::kNothing : Balance::kAddedOnly;
 }
 
+Reallocation ReplacementOf(const Membership& membership, const Changes& changes) {
+  Reallocation reallocation;
+  for (const auto& [from, to] : changes.replaced) {
+    const HashRangeSet ranges = membership.OwnedBy(from).On(kCommonPlane);
+    if (!ranges.empty()) reallocation.moves.push_back({from, to, ranges});
+  }
+  return reallocation;
+}
+
 absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const Changes& changes) {
+  if (!changes.replaced.empty()) return ReplacementOf(membership, changes);
   if (membership.spec().placement == PlacementKind::kRing) {
     return Reallocate(membership, changes.added, changes.removed);
   }
@@ -396,7 +457,7 @@ absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const 
 
 absl::Status CheckEffect(const Changes& changes, const Reallocation& reallocation) {
   if (!reallocation.moves.empty()) return absl::OkStatus();
-  if (!changes.added.empty()) {
+  if (!changes.added.empty() && changes.replaced.empty()) {
     return absl::InvalidArgumentError(
         "changes: nothing would move: an added node is too light for a single range; raise its "
         "weight");
@@ -676,6 +737,10 @@ std::vector<std::string> WarningsOf(const Membership& membership, const Changes&
   std::vector<std::string> warnings;
   std::vector<NodeId> unknown_rdb;
   for (const NodeId& id : involved) {
+    if (changes.is_failover &&
+        std::binary_search(changes.removed.begin(), changes.removed.end(), id)) {
+      continue;
+    }
     const auto fact = facts.find(id);
     if (fact != facts.end() && fact->second.has_session) {
       if (fact->second.rdb_version == 0) unknown_rdb.push_back(id);
@@ -695,6 +760,14 @@ std::vector<std::string> WarningsOf(const Membership& membership, const Changes&
                     absl::StrJoin(unknown_rdb, ", ")));
   }
   WarnOfPins(membership, changes, warnings);
+  if (changes.is_failover) {
+    double share = 0;
+    for (const RangeMove& move : moves) share += move.ranges.Share();
+    warnings.push_back(fmt::format(
+        "{:.1f}% of hash space starts cold, and what {} alone had is lost: its copy is not used, "
+        "even if it comes back",
+        share * 100, absl::StrJoin(changes.removed, ", ")));
+  }
   return warnings;
 }
 
@@ -723,12 +796,9 @@ absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const Mig
   return preview;
 }
 
-}  // namespace
-
-absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
-                             const std::map<NodeId, NodeFact>& facts) {
-  RETURN_IF_ERROR(ValidatePlan(plan));
-  RETURN_IF_ERROR(CheckBase(membership, plan));
+// REQUIRES: nothing moves in `membership`.
+absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationPlan& plan,
+                                  const std::map<NodeId, NodeFact>& facts) {
   if (IsAboutOverrides(plan)) return PreviewOverrides(membership, plan, facts);
   ASSIGN_OR_RETURN(const Changes changes, CollectChanges(membership, plan));
   ASSIGN_OR_RETURN(const Reallocation reallocation, ReallocationOf(membership, changes));
@@ -739,10 +809,13 @@ absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& 
   Preview preview;
   preview.keyspace = membership.spec().id;
   preview.base_version = membership.version();
-  preview.moves = CutIntoWaves(*prepared, plan.strategy.commit_steps_ppm);
+  // What is down is not made to wait for what is down too.
+  preview.moves = CutIntoWaves(*prepared, changes.is_failover ? std::vector<uint32_t>{kWholePpm}
+                                                              : plan.strategy.commit_steps_ppm);
   preview.waves = preview.moves.empty() ? 0 : preview.moves.back().wave + 1;
   preview.nodes_added = changes.added;
   preview.nodes_removed = changes.removed;
+  if (changes.is_failover) preview.nodes_dead = changes.removed;
   preview.reweights = changes.reweights;
   preview.pins_put = changes.pins_put;
   preview.pins_removed = changes.pins_removed;
@@ -752,6 +825,48 @@ absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& 
     FillLoad(membership, changes, *prepared, preview);
   }
   preview.warnings = WarningsOf(membership, changes, plan, reallocation.moves, facts);
+  return preview;
+}
+
+// An end that another migration has not inserted yet may be one of this plan's, too.
+void TakeOverSplits(const std::vector<OtherMigration>& others, Preview& preview) {
+  for (const OtherMigration& other : others) {
+    const std::vector<HashPoint>& splits = other.preview->splits;
+    preview.splits.insert(preview.splits.end(), splits.begin(), splits.end());
+  }
+  std::sort(preview.splits.begin(), preview.splits.end());
+  preview.splits.erase(std::unique(preview.splits.begin(), preview.splits.end()),
+                       preview.splits.end());
+}
+
+}  // namespace
+
+absl::StatusOr<Preview> PlanForLater(const Membership& membership, const MigrationPlan& plan,
+                                     const std::map<NodeId, NodeFact>& facts,
+                                     const std::vector<OtherMigration>& others) {
+  RETURN_IF_ERROR(ValidatePlan(plan));
+  RETURN_IF_ERROR(CheckBase(membership, plan, others));
+  if (others.empty()) return PlanAlone(membership, plan, facts);
+  ASSIGN_OR_RETURN(const Membership::Ptr expected, ExpectedMembership(membership, others));
+  ASSIGN_OR_RETURN(Preview preview, PlanAlone(*expected, plan, facts));
+  preview.base_version = membership.version();
+  TakeOverSplits(others, preview);
+  for (const OtherMigration& other : others) {
+    preview.warnings.push_back(
+        fmt::format("migration '{}' goes on beside it: the figures take what leaves its nodes as "
+                    "moved, and what joins by it as not there",
+                    other.id));
+  }
+  return preview;
+}
+
+absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
+                             const std::map<NodeId, NodeFact>& facts,
+                             const std::vector<OtherMigration>& others) {
+  ASSIGN_OR_RETURN(Preview preview, PlanForLater(membership, plan, facts, others));
+  for (const OtherMigration& other : others) {
+    RETURN_IF_ERROR(ConflictWith(membership, preview, other));
+  }
   return preview;
 }
 

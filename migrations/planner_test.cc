@@ -417,6 +417,61 @@ void ExpectError(const absl::StatusOr<Preview>& preview, absl::StatusCode code,
   EXPECT_THAT(std::string(preview.status().message()), message);
 }
 
+TEST(PlannerTest, AReplacementMovesWhatTheNodeHasAndItsPins) {
+  MembershipData data = Make(Spec(PlacementKind::kDirectory), 4)->data();
+  data.pins = {{7, data.nodes[data.ranges[7].owner].id}};
+  const NodeId old = data.pins[0].node;
+  const Membership::Ptr base = *Membership::Create(data);
+  MigrationPlan plan = AddPlan(MakeNode(9));
+  plan.changes = {ReplaceNode{old, MakeNode(9)}};
+  const absl::StatusOr<Preview> preview = Plan(*base, plan, Facts(10));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ExpectSound(*preview, *base);
+  EXPECT_EQ(AllRanges(*preview), base->OwnedBy(old));
+  for (const PlannedMove& move : preview->moves) EXPECT_EQ(move.to, MakeNode(9).id);
+  EXPECT_EQ(preview->pins_put, (std::vector<Pin>{{7, MakeNode(9).id}}));
+  EXPECT_TRUE(preview->pins_removed.empty());
+  EXPECT_TRUE(preview->nodes_dead.empty());
+  EXPECT_EQ(preview->waves, 3u);
+}
+
+// A later plan finds its tokens where they are.
+TEST(PlannerTest, OnARingAReplacementHasTheNameOfItsTokens) {
+  const Membership::Ptr base = Make(Spec(PlacementKind::kRing), 3);
+  MigrationPlan plan = AddPlan(MakeNode(9));
+  plan.changes = {ReplaceNode{MakeNode(1).id, MakeNode(9)}};
+  const absl::StatusOr<Preview> preview = Plan(*base, plan, Facts(10));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->nodes_added[0].hash_name, MakeNode(1).id);
+  EXPECT_TRUE(preview->splits.empty());
+  Node named = MakeNode(9);
+  named.hash_name = "another";
+  plan.changes = {ReplaceNode{MakeNode(1).id, named}};
+  EXPECT_THAT(std::string(Plan(*base, plan, Facts(10)).status().message()),
+              testing::HasSubstr("changes[0].replace.by.hash_name: 'another' has other tokens"));
+}
+
+TEST(PlannerTest, AFailoverIsOneWaveAndTakesThePinsAway) {
+  MembershipData data = Make(Spec(PlacementKind::kDirectory), 4)->data();
+  data.pins = {{7, data.nodes[data.ranges[7].owner].id}};
+  const NodeId dead = data.pins[0].node;
+  const Membership::Ptr base = *Membership::Create(data);
+  MigrationPlan plan = RemovePlan({dead});
+  std::get<RemoveNode>(plan.changes[0]).is_dead = true;
+  const absl::StatusOr<Preview> preview = Plan(*base, plan, {});
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->waves, 1u);
+  EXPECT_EQ(AllRanges(*preview), base->OwnedBy(dead));
+  EXPECT_EQ(preview->nodes_dead, std::vector<NodeId>{dead});
+  EXPECT_EQ(preview->pins_removed, std::vector<uint32_t>{7});
+  EXPECT_THAT(preview->warnings,
+              testing::Contains(testing::HasSubstr("starts cold, and what " + dead)));
+  EXPECT_THAT(preview->warnings,
+              testing::Not(testing::Contains(testing::StartsWith(dead + " has no session"))));
+  std::get<RemoveNode>(plan.changes[0]).is_dead = false;
+  EXPECT_FALSE(Plan(*base, plan, {}).ok()) << "a pin does not go away with a node that is alive";
+}
+
 TEST(PlannerTest, RefusesMalformedPlans) {
   const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 2);
   MigrationPlan plan = AddPlan(MakeNode(5));

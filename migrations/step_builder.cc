@@ -33,6 +33,9 @@ std::string_view FailpointOf(Step step) {
     case Step::kRetreat:
     case Step::kAbandonUndo:
       return "pa";
+    case Step::kRetryFirst:
+    case Step::kRetryWave:
+      return "pr";
     case Step::kFenceUndo:
       return "pu5";
     case Step::kCommitUndo:
@@ -142,7 +145,14 @@ Update CommitUpdate(const MigrationRecord& record) {
   Update update;
   update.assignments = GiveToRecipients(record);
   update.put_overrides = OverridesAfter(record.preview, record.wave_epoch);
-  update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
+  if (record.preview.nodes_dead.empty()) {
+    update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
+    return update;
+  }
+  // Nobody is to ask the dead for what is missing.
+  update.remove_moves = {record.id};
+  update.put_moves =
+      PendingMoves(record, record.wave + 1, record.preview.waves, MovePhase::kWarming);
   return update;
 }
 
@@ -150,7 +160,7 @@ Update CommitUpdate(const MigrationRecord& record) {
 Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
   Update update;
   update.remove_moves = {record.id};
-  update.remove_overrides = EndedOverrides(view);
+  update.remove_overrides = EndedOverrides(record.id, view);
   update.remove_pins = record.preview.pins_removed;
   update.put_pins = record.preview.pins_put;
   update.remove_nodes = record.preview.nodes_removed;
@@ -188,6 +198,21 @@ Update KeepCommittedUpdate(const MigrationRecord& record, Epoch epoch) {
   return update;
 }
 
+// The wave is released: its donors go on under a fresh epoch, and what moves still moves.
+Update RetryUpdate(const MigrationRecord& record, Epoch epoch) {
+  Update update;
+  update.assignments = KeepWithDonors(record, epoch);
+  update.put_overrides = OverridesBefore(record.preview, epoch);
+  return update;
+}
+
+// Nothing more happens: what is committed stays, without grace.
+Update GiveUpUpdate(const MigrationRecord& record) {
+  Update update;
+  update.remove_moves = {record.id};
+  return update;
+}
+
 void FillFence(const MachineView& view, PersistCommand& command) {
   ReserveEpoch(view, command);
   command.next.evidence.clear();
@@ -197,6 +222,7 @@ void FillFence(const MachineView& view, PersistCommand& command) {
 void FillCommit(const MigrationRecord& record, PersistCommand& command) {
   command.update = CommitUpdate(record);
   command.next.waves_committed = record.wave + 1;
+  command.next.wave_attempt = 0;
 }
 
 void FillAbort(const MigrationRecord& record, const MachineView& view, PersistCommand& command) {
@@ -260,6 +286,16 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.undo_requested = true;
       next.failure = note;
       return;
+    case Step::kRetryFirst:
+    case Step::kRetryWave:
+      ReserveEpoch(view, command);
+      command.update = RetryUpdate(record, next.wave_epoch);
+      // What was copied is copied again: the donors' logs may have ended meanwhile.
+      next.nonce = view.fresh_nonce;
+      next.verify_compared = 0;
+      next.verify_mismatched = 0;
+      next.wave = record.waves_committed == 0 ? 0 : record.waves_committed - 1;
+      return;
     case Step::kFenceUndo:
       FillFence(view, command);
       next.nonce = view.fresh_nonce;
@@ -273,6 +309,7 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.failure = note;
       return;
     case Step::kGiveUp:
+      command.update = GiveUpUpdate(record);
       next.failure = note;
       return;
     case Step::kSettle:
@@ -283,7 +320,11 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
 
 }  // namespace
 
-std::vector<Plane> EndedOverrides(const MachineView& view) {
+std::vector<Plane> EndedOverrides(const MigrationId& migration, const MachineView& view) {
+  // While others move, their donors must find keys where they were when they began.
+  for (const Move& move : view.head->moves()) {
+    if (move.migration != migration) return {};
+  }
   for (const Node& node : view.head->nodes()) {
     const auto session = view.sessions.find(node.id);
     const bool knows = session != view.sessions.end() && session->second.connected &&

@@ -36,14 +36,16 @@ void AddWarmTasks(const MigrationRecord& record, const Sessions& sessions, TaskL
     WarmTask warm;
     warm.limits = record.plan.limits;
     for (const RangeMove& move : moves) {
+      if (IsDead(record, move.from)) continue;
       warm.sources.push_back({move.from, AddressOf(move.from, sessions), move.ranges});
     }
+    if (warm.sources.empty()) continue;
     tasks[recipient].push_back(MakeTask(record, 0, std::move(warm)));
   }
 }
 
 void AddVerifyTasks(const MigrationRecord& record, TaskLists& tasks) {
-  for (const NodeId& recipient : RecipientsOf(RemainingFlows(record))) {
+  for (const NodeId& recipient : RecipientsOf(LiveFlows(record, RemainingFlows(record)))) {
     tasks[recipient].push_back(MakeTask(record, 0, VerifyTask{record.plan.strategy.verify_sample}));
   }
 }

@@ -12,20 +12,13 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "core/placement/allocator.h"
+#include "migrations/base_testing.h"
 #include "migrations/machine_world_testing.h"
 
 namespace warmring {
 namespace {
 
 using Random = std::mt19937_64;
-
-Node MakeNode(uint64_t number) {
-  Node node;
-  node.id = fmt::format("cache-{:02}", number);
-  node.address = fmt::format("10.0.0.{}:6379", number + 1);
-  return node;
-}
 
 Membership::Ptr DrawBase(Random& random) {
   MembershipData data;
@@ -34,8 +27,8 @@ Membership::Ptr DrawBase(Random& random) {
   data.spec.placement = random() % 3 == 0 ? PlacementKind::kRing : PlacementKind::kDirectory;
   data.spec.directory_bits = 10;
   data.spec.tokens_per_node = 8;
-  const uint64_t nodes = 2 + random() % 3;
-  for (uint64_t i = 0; i < nodes; ++i) data.nodes.push_back(MakeNode(i));
+  const int nodes = 2 + static_cast<int>(random() % 3);
+  for (int i = 0; i < nodes; ++i) data.nodes.push_back(MakeNode(i));
   data.ranges = InitialRanges(data.spec, data.nodes, Epoch(3));
   if (random() % 2 == 0) {
     data.overrides = {{1, {OverrideRule::Match::kPrefix, "tenant-"}, {}, Epoch(random() % 9)}};

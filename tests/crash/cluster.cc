@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Start(const ClusterOptions& op
 absl::Status Cluster::StartProcesses() {
   support::WarmringdOptions server_options;
   server_options.lease = options_.lease;
+  server_options.extra_args = options_.server_args;
   ASSIGN_OR_RETURN(server_, support::WarmringdServer::Start(server_options));
   const auto channel = ChannelTo(server_->Address());
   keyspaces_ = v1::KeyspaceService::NewStub(channel);
@@ -282,6 +283,20 @@ absl::Status Cluster::Undo(const MigrationId& id) {
       Call("UndoMigration", *migrations_, &v1::MigrationService::Stub::UndoMigration, request)
           .status();
   return absl::IsFailedPrecondition(status) ? absl::OkStatus() : status;
+}
+
+absl::StatusOr<v1::Migration> Cluster::Force(const MigrationId& id, const NodeId& node,
+                                             const std::string& reason, bool accept_data_loss) {
+  v1::ForceFenceRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_migration(id);
+  request.set_node(node);
+  request.set_reason(reason);
+  request.set_accept_data_loss(accept_data_loss);
+  ASSIGN_OR_RETURN(
+      const v1::ForceFenceResponse response,
+      Call("ForceFence", *migrations_, &v1::MigrationService::Stub::ForceFence, request));
+  return response.migration();
 }
 
 absl::StatusOr<v1::Migration> Cluster::WaitForMigration(

@@ -45,6 +45,7 @@ struct ClusterOptions {
   bool proxies = false;
   // Of a node's Redis and agent.
   std::map<NodeId, support::Environment> environments;
+  std::vector<std::string> server_args;
 };
 
 // Whether a plan adds or removes, and under which timing. One wave costs little, two show what
@@ -118,6 +119,10 @@ class Cluster {
   // OK also if the migration has ended or is being aborted (undone) already.
   [[nodiscard]] absl::Status Abort(const MigrationId& id);
   [[nodiscard]] absl::Status Undo(const MigrationId& id);
+  // Takes a donor for dead. Not repeated.
+  [[nodiscard]] absl::StatusOr<v1::Migration> Force(const MigrationId& id, const NodeId& node,
+                                                    const std::string& reason,
+                                                    bool accept_data_loss);
 
   // Waits until the migration is as `is_so` wants it, and returns it as it is then.
   [[nodiscard]] absl::StatusOr<v1::Migration> WaitForMigration(

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/membership/membership.h"
+#include "migrations/planner.h"
+
+// Several migrations of one keyspace at a time: when they are in each other's way, and what a plan
+// takes as done that others are about to do. Pure.
+
+namespace warmring {
+
+// Ok, or Aborted MIGRATION_IN_PROGRESS naming the other migration, what is in the way and the way
+// out. Two migrations are in each other's way when
+//   - a range moves in both,
+//   - a node that joins, leaves or is given another weight in one takes part in the other (of
+//     weights: is given another weight in the other),
+//   - a bucket is pinned or unpinned in one and moves, or is, in the other,
+//   - two nodes that join have the same id or address,
+//   - one of them is about overrides, whose keys may be anywhere, or the keyspace has copies.
+absl::Status ConflictWith(const Membership& membership, const Preview& preview,
+                          const OtherMigration& other);
+
+// Ok, or Aborted naming what is no longer as the preview has it: an owner of a range that moves, a
+// node, a weight, a pin; or a range of it moves already.
+absl::Status CheckStillFits(const Preview& preview, const Membership& head);
+
+// `membership` as the allocators may take it while `others` are under way: no moves; what leaves a
+// node is where it goes, unless that joins in the same migration; nodes that join or leave are not
+// there, as far as they own nothing. REQUIRES: every move of `membership` is of one of `others`.
+absl::StatusOr<Membership::Ptr> ExpectedMembership(const Membership& membership,
+                                                   const std::vector<OtherMigration>& others);
+
+}  // namespace warmring
