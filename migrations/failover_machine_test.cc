@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,63 @@ TEST_P(FailoverTest, AReplacementTakesExactlyWhatItsPredecessorHad) {
   EXPECT_FALSE(world.head().FindNode(kDead).has_value());
   EXPECT_EQ(world.head().OwnedBy("cache-00"), base->OwnedBy("cache-00"));
   ExpectNoFaults(world);
+}
+
+// A tenant is on the node, or shares it with another.
+class OverrideFailoverTest : public testing::TestWithParam<bool> {
+ protected:
+  static Membership::Ptr WithTenant(bool shared) {
+    MembershipData data = BaseData(PlacementKind::kDirectory);
+    data.overrides = {{1, {OverrideRule::Match::kPrefix, "tenant-"}, {{UINT64_MAX, 1}}, Epoch(7)},
+                      {2, {OverrideRule::Match::kPrefix, "tenant-1"}, {}, Epoch(7)}};
+    if (shared) data.overrides[0].ranges = {{UINT64_MAX / 2, 1}, {UINT64_MAX, 2}};
+    data.next_plane = 3;
+    return *Membership::Create(std::move(data));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Tenants, OverrideFailoverTest, testing::Bool());
+
+TEST_P(OverrideFailoverTest, KeysOfOverridesGoAlong) {
+  for (const MigrationPlan& plan : {FailOver(), ReplaceDead(), Replace()}) {
+    MachineWorld world(WithTenant(GetParam()), plan);
+    ASSERT_THAT(world.faults(), IsEmpty());
+    if (!world.record().preview.nodes_dead.empty()) world.SetUp(kDead, false);
+    ASSERT_TRUE(world.RunToEnd()) << world.machine().Progress().held;
+    EXPECT_EQ(world.record().stage, Stage::kSucceeded) << world.record().failure;
+    EXPECT_FALSE(world.head().FindNode(kDead).has_value());
+    const Override& tenant = world.head().overrides()[0];
+    const bool replaced = std::holds_alternative<ReplaceNode>(plan.changes[0]);
+    std::set<NodeId> owners;
+    for (const OverrideRange& range : tenant.ranges) {
+      owners.insert(world.head().nodes()[range.owner].id);
+    }
+    const std::set<NodeId> expected =
+        replaced ? (GetParam() ? std::set<NodeId>{"cache-02", kNew} : std::set<NodeId>{kNew})
+                 : std::set<NodeId>{"cache-02"};
+    if (replaced || GetParam()) {
+      EXPECT_EQ(owners, expected);
+    } else {
+      EXPECT_EQ(owners.size(), 1u) << "whoever has most room";
+    }
+    EXPECT_THAT(world.NotWritable(), IsEmpty());
+    ExpectNoFaults(world);
+  }
+}
+
+TEST_P(OverrideFailoverTest, AnAbortOrAnUndoGivesThemBack) {
+  for (const Stage stage : {Stage::kWarming, Stage::kFencing, Stage::kCommitted, Stage::kSoaking}) {
+    const Membership::Ptr base = WithTenant(GetParam());
+    MachineWorld world(base, Replace());
+    ASSERT_TRUE(world.RunToStage(stage));
+    ASSERT_TRUE(
+        world.Command(stage == Stage::kSoaking ? OperatorCommand::kUndo : OperatorCommand::kAbort)
+            .ok());
+    ASSERT_TRUE(world.RunToEnd());
+    EXPECT_EQ(world.head().OwnedBy(kDead), base->OwnedBy(kDead));
+    EXPECT_FALSE(world.head().FindNode(kNew).has_value());
+    EXPECT_THAT(world.NotWritable(), IsEmpty());
+    ExpectNoFaults(world);
+  }
 }
 
 ForceFence Force(const NodeId& node, bool accept_data_loss) {

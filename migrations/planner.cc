@@ -150,7 +150,9 @@ class ChangeCollector {
 
   absl::Status AddKind(const RemoveNode& remove) {
     RETURN_IF_ERROR(FindMember(field_ + ".remove.node", remove.node).status());
-    RETURN_IF_ERROR(CheckOwnsNoOverride(field_ + ".remove.node", remove.node));
+    if (!remove.is_dead) {
+      RETURN_IF_ERROR(CheckOwnsNoOverride(field_ + ".remove.node", remove.node));
+    }
     changes_.removed.push_back(remove.node);
     changes_.is_failover = remove.is_dead;
     return absl::OkStatus();
@@ -159,7 +161,6 @@ class ChangeCollector {
   absl::Status AddKind(const ReplaceNode& replace) {
     const std::string field = field_ + ".replace";
     ASSIGN_OR_RETURN(const Node* const node, FindMember(field + ".node", replace.node));
-    RETURN_IF_ERROR(CheckOwnsNoOverride(field + ".node", replace.node));
     RETURN_IF_ERROR(CheckAdd(membership_, field + ".by", replace.by));
     Node by = replace.by;
     if (membership_.spec().placement == PlacementKind::kRing) {
@@ -796,6 +797,53 @@ absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const Mig
   return preview;
 }
 
+// The node that has most room for keys that nobody counted.
+NodeId RoomiestOf(const Changes& changes, const Preview& preview) {
+  NodeId roomiest;
+  double lowest = 0;
+  for (const NodeShare& share : preview.shares) {
+    const auto node = std::find_if(changes.after.begin(), changes.after.end(),
+                                   [&](const Node& stays) { return stays.id == share.node; });
+    if (node == changes.after.end()) continue;
+    const double load = share.after / node->weight_milli;
+    if (!roomiest.empty() && load >= lowest) continue;
+    roomiest = share.node;
+    lowest = load;
+  }
+  return roomiest;
+}
+
+// Keys of overrides that are on nodes that leave by a replacement or a failover go along, in the
+// first wave.
+absl::Status PassOverridesOn(const Membership& membership, const Changes& changes,
+                             Preview& preview) {
+  std::map<NodeId, std::vector<NodeId>> heirs;
+  for (const auto& [node, by] : changes.replaced) heirs[node] = {by};
+  if (changes.is_failover && changes.replaced.empty()) {
+    for (const NodeId& node : changes.removed) heirs[node] = {RoomiestOf(changes, preview)};
+  }
+  if (heirs.empty() || membership.overrides().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(OverridePlan passed, PassOverridesOn(membership, heirs, changes.added));
+  preview.overrides = std::move(passed.changes);
+  for (const RangeMove& move : passed.moves) {
+    const auto same =
+        std::find_if(preview.moves.begin(), preview.moves.end(), [&](const PlannedMove& planned) {
+          return planned.wave == 0 && planned.from == move.from && planned.to == move.to;
+        });
+    if (same != preview.moves.end()) {
+      same->ranges = same->ranges.Union(move.ranges);
+    } else {
+      preview.moves.push_back({0, move.from, move.to, move.ranges});
+    }
+  }
+  std::sort(preview.moves.begin(), preview.moves.end(),
+            [](const PlannedMove& a, const PlannedMove& b) {
+              return std::tie(a.wave, a.from, a.to) < std::tie(b.wave, b.from, b.to);
+            });
+  preview.waves = preview.moves.empty() ? 0 : preview.moves.back().wave + 1;
+  return absl::OkStatus();
+}
+
 // REQUIRES: nothing moves in `membership`.
 absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationPlan& plan,
                                   const std::map<NodeId, NodeFact>& facts) {
@@ -824,6 +872,7 @@ absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationP
   if (changes.rebalance != nullptr && !changes.rebalance->bucket_load.empty()) {
     FillLoad(membership, changes, *prepared, preview);
   }
+  RETURN_IF_ERROR(PassOverridesOn(membership, changes, preview));
   preview.warnings = WarningsOf(membership, changes, plan, reallocation.moves, facts);
   return preview;
 }

@@ -202,7 +202,8 @@ Update KeepCommittedUpdate(const MigrationRecord& record, Epoch epoch) {
 Update RetryUpdate(const MigrationRecord& record, Epoch epoch) {
   Update update;
   update.assignments = KeepWithDonors(record, epoch);
-  update.put_overrides = OverridesBefore(record.preview, epoch);
+  update.put_overrides = record.waves_committed == 0 ? OverridesBefore(record.preview, epoch)
+                                                     : OverridesAfter(record.preview, epoch);
   return update;
 }
 

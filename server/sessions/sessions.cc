@@ -9,6 +9,12 @@
 #include "spdlog/spdlog.h"
 
 namespace warmring {
+namespace {
+
+// More than migrations that may be under way at once.
+constexpr size_t kMaxEarlyAcks = 128;
+
+}  // namespace
 
 Sessions::Sessions(Environment environment)
     : env_(std::move(environment)), table_(env_.identity.term, env_.lease) {}
@@ -133,7 +139,30 @@ void Sessions::Report(StreamId stream, TaskReport report) {
   if (!node || found == streams_.end()) return;
   // An owner speaks for itself alone: for its own node, in its present incarnation.
   if (report.node != *node || report.incarnation != found->second.hello.incarnation) return;
+  if (env_.clock->Boot() >= table_.GrantFrom(*node)) {
+    TakeEarlyAcks(stream);
+  } else if (std::holds_alternative<FenceAck>(report.body)) {
+    // Of one task the newest counts, so that nobody fills the memory with them.
+    std::erase_if(found->second.early_acks, [&](const TaskReport& known) {
+      return known.migration == report.migration && known.wave == report.wave &&
+             known.nonce == report.nonce;
+    });
+    if (found->second.early_acks.size() >= kMaxEarlyAcks) return;
+    const bool is_first = found->second.early_acks.empty();
+    found->second.early_acks.push_back(std::move(report));
+    if (is_first) {
+      env_.strand->RunAt(table_.GrantFrom(*node), [this, stream] { TakeEarlyAcks(stream); });
+    }
+    return;
+  }
   env_.on_report(report);
+}
+
+// What this incarnation refuses, the one before it may accept until its lease is over.
+void Sessions::TakeEarlyAcks(StreamId stream) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end() || !table_.NodeOf(stream)) return;
+  for (const TaskReport& ack : std::exchange(found->second.early_acks, {})) env_.on_report(ack);
 }
 
 void Sessions::Closed(StreamId stream) {

@@ -292,6 +292,63 @@ TEST_F(SessionsTest, AnOwnerSpeaksForItselfAlone) {
   EXPECT_EQ(reports_.size(), 1u);
 }
 
+// While 8 waits, 7 may be alive and write under its lease: that 8 refuses writes says nothing about
+// 7, so it must not let a wave be committed.
+TEST_F(SessionsTest, AFenceAckOfAnIncarnationThatWaitsCountsOnceItsPredecessorsLeaseIsOver) {
+  Open(1, 7);
+  Renew(1, 1);
+  const Instant old_belief = Belief();
+  Open(2, 8);
+  strand_->RunUntilIdle();
+  TaskReport ack;
+  ack.node = "a";
+  ack.incarnation.low = 8;
+  ack.body = FenceAck{Epoch(4), "log", 10, false};
+  TaskReport warm = ack;
+  warm.body = WarmReport();
+  sessions_->Report(2, ack);
+  sessions_->Report(2, warm);
+  ASSERT_EQ(reports_.size(), 1u) << "what is no evidence of a fence does not wait";
+  EXPECT_TRUE(std::holds_alternative<WarmReport>(reports_[0].body));
+  strand_->Advance(old_belief - clock_.Boot() + absl::Nanoseconds(-1));
+  EXPECT_EQ(reports_.size(), 1u);
+  strand_->Advance(absl::Nanoseconds(1));
+  ASSERT_EQ(reports_.size(), 2u);
+  EXPECT_EQ(std::get<FenceAck>(reports_[1].body).watermark, 10u);
+  sessions_->Report(2, ack);
+  EXPECT_EQ(reports_.size(), 3u);
+}
+
+TEST_F(SessionsTest, AFenceAckThatWaitsIsTakenBeforeALaterOneAndDiesWithItsStream) {
+  Open(1, 7);
+  Renew(1, 1);
+  Open(2, 8);
+  strand_->RunUntilIdle();
+  TaskReport ack;
+  ack.node = "a";
+  ack.incarnation.low = 8;
+  ack.body = FenceAck{Epoch(4), "log", 10, false};
+  sessions_->Report(2, ack);
+  // The clock is past the wait, and the timer has not run yet.
+  clock_.Advance(kBelief);
+  ack.body = FenceAck{Epoch(6), "log", 20, false};
+  sessions_->Report(2, ack);
+  ASSERT_EQ(reports_.size(), 2u);
+  EXPECT_EQ(std::get<FenceAck>(reports_[0].body).floor, Epoch(4));
+  EXPECT_EQ(std::get<FenceAck>(reports_[1].body).floor, Epoch(6));
+  strand_->RunUntilIdle();
+  EXPECT_EQ(reports_.size(), 2u);
+
+  Renew(2, 1);
+  Open(3, 9);
+  strand_->RunUntilIdle();
+  ack.incarnation.low = 9;
+  sessions_->Report(3, ack);
+  sessions_->Closed(3);
+  strand_->Advance(kBelief);
+  EXPECT_EQ(reports_.size(), 2u);
+}
+
 TEST_F(SessionsTest, AServerThatLostItsTermGrantsNothing) {
   ASSERT_OK(BeginTerm(store_, HistoryId()));
   const auto link = Open(1, 7);

@@ -244,6 +244,8 @@ absl::StatusOr<v1::Migration> Cluster::Submit(const MigrationId& id, v1::Migrati
   SetDuration(terms.soak, strategy.mutable_soak());
   SetDuration(terms.fence_timeout, strategy.mutable_fence_timeout());
   SetDuration(absl::Minutes(2), strategy.mutable_warm_timeout());
+  strategy.set_wave_attempts(terms.wave_attempts);
+  if (terms.queue) strategy.set_on_conflict(v1::ON_CONFLICT_QUEUE);
   if (terms.ack_or_lease) strategy.set_fence_policy(v1::FENCE_POLICY_ACK_OR_LEASE);
   plan.mutable_limits()->set_keys_per_second(terms.keys_per_second);
   *request.mutable_plan() = std::move(plan);

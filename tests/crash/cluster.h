@@ -44,8 +44,8 @@ struct ClusterOptions {
   // Each pair of processes talks through a network of its own, which can be made bad.
   bool proxies = false;
   // Of a node's Redis and agent.
-  std::map<NodeId, support::Environment> environments;
-  std::vector<std::string> server_args;
+  std::map<NodeId, support::Environment> environments = {};
+  std::vector<std::string> server_args = {};
 };
 
 // Whether a plan adds or removes, and under which timing. One wave costs little, two show what
@@ -55,6 +55,8 @@ struct MigrationTerms {
   absl::Duration soak;
   absl::Duration fence_timeout = absl::Seconds(5);
   uint64_t keys_per_second = 0;  // 0 = unlimited
+  uint32_t wave_attempts = 1;
+  bool queue = false;  // wait for what is in the way
   // A wave may be committed when a donor says nothing and can hold no lease any more.
   bool ack_or_lease = false;
 };

@@ -112,14 +112,13 @@ TEST_F(FailoverProductTest, AFailoverMakesAMigrationMakeWay) {
 
 TEST_F(FailoverProductTest, TwoMigrationsAtOnceAndOneThatWaits) {
   Fill(2000);
-  const MigrationTerms slow = {.hold = {}, .soak = absl::Seconds(1), .keys_per_second = 300};
+  const crash::MigrationTerms slow = {.hold = {}, .soak = absl::Seconds(5)};
   ASSERT_OK(cluster_->Submit("to-b", Moving("node-a", "node-b", 0, 200), slow));
   ASSERT_OK(cluster_->Submit("to-a", Moving("node-b", "node-a", 500, 200), slow));
   v1::MigrationPlan plan = Moving("node-a", "node-b", 0, 100);
   plan.mutable_changes(0)->mutable_move_buckets()->set_to("node-a");
-  EXPECT_FALSE(cluster_->Submit("back", plan, slow).ok()) << "it is in the way of the first";
   plan.mutable_strategy()->set_on_conflict(v1::ON_CONFLICT_QUEUE);
-  ASSERT_OK_AND_ASSIGN(const v1::Migration waiting, cluster_->Submit("back-again", plan, slow));
+  ASSERT_OK_AND_ASSIGN(const v1::Migration waiting, cluster_->Submit("back", plan, slow));
   EXPECT_TRUE(waiting.queued());
   EXPECT_NE(waiting.held().find("migration 'to-b' has not ended"), std::string::npos)
       << waiting.held();
@@ -128,7 +127,7 @@ TEST_F(FailoverProductTest, TwoMigrationsAtOnceAndOneThatWaits) {
       Write(KeyOf((round * 7919) % 2000), "round " + std::to_string(round));
     }
   });
-  for (const char* id : {"to-b", "to-a", "back-again"}) ExpectSucceeded(id);
+  for (const char* id : {"to-b", "to-a", "back"}) ExpectSucceeded(id);
   writer.request_stop();
   writer.join();
   ExpectEverythingInItsPlace();
@@ -137,7 +136,6 @@ TEST_F(FailoverProductTest, TwoMigrationsAtOnceAndOneThatWaits) {
 // The donor's agent hangs: nobody acknowledges, and an operator who knows better goes on.
 TEST_F(FailoverProductTest, AFenceIsForced) {
   Fill(1000);
-  ASSERT_OK_AND_ASSIGN(const Membership::Ptr before, cluster_->MembershipAt());
   ASSERT_OK(cluster_->RestartServer("p5.after=stop@1"));
   ASSERT_OK(cluster_->WaitUntilServing(kDefaultWait));
   ASSERT_OK(cluster_->SubmitAdd("add", "node-c",
@@ -166,12 +164,11 @@ TEST_F(FailoverProductTest, AFenceIsForced) {
   EXPECT_EQ(ended.forced(0).reason(), "it hangs");
   EXPECT_EQ(ended.forced(0).lease_left().seconds(), 0);
   EXPECT_TRUE(ended.unclean());
-  // Of the first wave, what node-a had is gone.
+  // What node-c got in the first wave is gone, whoever gave it.
+  application_->ForgetRoutes();
   ASSERT_OK_AND_ASSIGN(const Membership::Ptr after, cluster_->MembershipAt());
   for (auto& [key, value] : expected_) {
-    const bool from_a = before->nodes()[RouteKey(*before, key).owner].id == "node-a";
-    const bool to_c = after->nodes()[RouteKey(*after, key).owner].id == "node-c";
-    if (!from_a || !to_c) continue;
+    if (after->nodes()[RouteKey(*after, key).owner].id != "node-c") continue;
     ASSERT_OK_AND_ASSIGN(const RedisReply reply, application_->Do({"GET", key}));
     if (reply.IsNil()) value = std::nullopt;
   }
