@@ -46,9 +46,9 @@ void HitModuleFailpoint(std::string_view name) {
   const uint64_t hit = ++found->second;
   if (hit == 1 && points.log != nullptr) NoteReached(points.log, name);
   const std::string rule = ";" + std::string(name) + "=exit";
-  const bool is_due = points.rules.find(rule + "@" + std::to_string(hit) + ";") !=
-                          std::string::npos ||
-                      (hit == 1 && points.rules.find(rule + ";") != std::string::npos);
+  const bool is_due =
+      points.rules.find(rule + "@" + std::to_string(hit) + ";") != std::string::npos ||
+      (hit == 1 && points.rules.find(rule + ";") != std::string::npos);
   if (is_due) _exit(137);
 }
 

@@ -7,10 +7,10 @@
 //   WARMRING_FAILPOINTS="module.write.done=exit@3;module.fence.raised=exit"
 //
 // exit ends the process at once with code 137, as kill -9 would; @n: only at the nth time that the
-// point is reached (default: the first time). What the module does is one thing to everybody else, so
-// there is nothing to stop or to slow down. The first time that each point is reached, its name is
-// appended to the file that WARMRING_FAILPOINT_LOG names, if it names one. Without the build option
-// WARMRING_FAILPOINTS the macro is nothing.
+// point is reached (default: the first time). What the module does is one thing to everybody else,
+// so there is nothing to stop or to slow down. The first time that each point is reached, its name
+// is appended to the file that WARMRING_FAILPOINT_LOG names, if it names one. Without the build
+// option WARMRING_FAILPOINTS the macro is nothing.
 
 #ifdef WARMRING_FAILPOINTS
 #define WARMRING_FP(name) ::warmring::HitModuleFailpoint(name)

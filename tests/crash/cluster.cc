@@ -238,8 +238,7 @@ absl::StatusOr<v1::Migration> Cluster::Submit(const MigrationId& id, v1::Migrati
   request.set_request_id(id);
   plan.set_keyspace(options_.keyspace);
   v1::Strategy& strategy = *plan.mutable_strategy();
-  strategy.add_commit_steps(0.5);
-  strategy.add_commit_steps(1);
+  for (const double step : terms.commit_steps) strategy.add_commit_steps(step);
   SetDuration(terms.hold, strategy.mutable_hold());
   SetDuration(terms.soak, strategy.mutable_soak());
   SetDuration(terms.fence_timeout, strategy.mutable_fence_timeout());

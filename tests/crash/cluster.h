@@ -55,6 +55,8 @@ struct MigrationTerms {
   absl::Duration soak;
   absl::Duration fence_timeout = absl::Seconds(5);
   uint64_t keys_per_second = 0;  // 0 = unlimited
+  // Share of what moves that is committed after each wave.
+  std::vector<double> commit_steps = {0.5, 1};
   uint32_t wave_attempts = 1;
   bool queue = false;  // wait for what is in the way
   // A wave may be committed when a donor says nothing and can hold no lease any more.

@@ -1,5 +1,5 @@
-// A process that uses the client library, to be killed: follows a keyspace, keeps its membership in a
-// file, prints the version that it has, and ends.
+// A process that uses the client library, to be killed: follows a keyspace, keeps its membership in
+// a file, prints the version that it has, and ends.
 //
 //   crash_client SERVER KEYSPACE CACHE_FILE
 //

@@ -13,8 +13,8 @@
 #include "tests/support/warmringd_server.h"
 #include "warmring/v1/keyspace_service.grpc.pb.h"
 
-// The story: a process ends while the client library has half a membership, of the network or on the
-// disk. The next one begins with a whole one, or with none.
+// The story: a process ends while the client library has half a membership, of the network or on
+// the disk. The next one begins with a whole one, or with none.
 
 namespace warmring::crash {
 namespace {

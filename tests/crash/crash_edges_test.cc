@@ -77,7 +77,7 @@ struct Edge {
     return id;
   }
   std::string Failpoint() const {
-    const char* const action = point == "unknown"        ? "error"
+    const char* const action = point == "unknown"       ? "error"
                                : IncludesServer(victim) ? "exit"
                                                         : "stop";
     return fmt::format("{}.{}={}@{}", persist, point, action,

@@ -18,8 +18,8 @@
 
 // The story: a process ends at a point that is not the edge of a hand-over (crash_edges_test has
 // those): warmringd at the persists around it, an agent or a Redis in the midst of what it does as
-// an owner. It is started again, and the migration ends in a clean house, with a history that breaks
-// no rule.
+// an owner. It is started again, and the migration ends in a clean house, with a history that
+// breaks no rule.
 
 namespace warmring::crash {
 namespace {
@@ -73,8 +73,8 @@ class CrashOwnerPointsTest : public ::testing::Test {
     // At the first session it may end before it is ready.
     if (GetCluster().Server().Server().Running()) RETURN_IF_ERROR(restarted);
     std::future<absl::Status> acted = std::async(std::launch::async, act);
-    const absl::Status ended = AwaitEnd(GetCluster().Server().Server(), point,
-                                        unknown ? 1 : kExitAtFailpoint);
+    const absl::Status ended =
+        AwaitEnd(GetCluster().Server().Server(), point, unknown ? 1 : kExitAtFailpoint);
     const absl::Status back = GetCluster().RestartServer();
     const absl::Status done = acted.get();
     RETURN_IF_ERROR(ended);
@@ -83,8 +83,7 @@ class CrashOwnerPointsTest : public ::testing::Test {
   }
 
   absl::StatusOr<v1::Migration> RunServerPoint(const MigrationId& id, const std::string& point) {
-    RETURN_IF_ERROR(
-        EndServerAt(point, [&] { return rig_->SubmitNext(id, Terms()).status(); }));
+    RETURN_IF_ERROR(EndServerAt(point, [&] { return rig_->SubmitNext(id, Terms()).status(); }));
     return rig_->AwaitCleanEnd(id);
   }
 

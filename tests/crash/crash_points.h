@@ -16,8 +16,8 @@ namespace warmring::crash {
 //   X.published   the version went to those who watch
 //   X.partial     some owners have their new tasks, others do not
 //   X.sent        all have them
-// and around each write of the store. `agent`, `module` and `client`: in the owner's parts and in the
-// client library.
+// and around each write of the store. `agent`, `module` and `client`: in the owner's parts and in
+// the client library.
 struct CrashPoints {
   std::vector<std::string> warmringd;
   std::vector<std::string> agent;

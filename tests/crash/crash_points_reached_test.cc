@@ -23,9 +23,9 @@ TEST(CrashPointsReachedTest, EachListedPointWasReached) {
   for (const std::string& name : ListedCrashPoints().All()) {
     if (!reached.contains(name)) missed.insert(name);
   }
-  EXPECT_TRUE(missed.empty()) << fmt::format(
-      "{} of {} listed points were never reached: {}", missed.size(),
-      ListedCrashPoints().All().size(), fmt::join(missed, ", "));
+  EXPECT_TRUE(missed.empty()) << fmt::format("{} of {} listed points were never reached: {}",
+                                             missed.size(), ListedCrashPoints().All().size(),
+                                             fmt::join(missed, ", "));
 }
 
 }  // namespace

@@ -60,14 +60,14 @@ TEST(CrashPointsTest, TheListHasThePersistsOfTheServer) {
   const std::filesystem::path root(std::getenv("WARMRING_SOURCE_DIR"));
   const std::string steps = ReadText(root / "migrations/step_builder.cc");
   const size_t begin = steps.find("FailpointOf(Step step)");
-  Names persists = Found(steps.substr(begin, steps.find("\n}", begin) - begin),
-                         R"re(return "([a-z0-9]+)";)re");
+  Names persists =
+      Found(steps.substr(begin, steps.find("\n}", begin) - begin), R"re(return "([a-z0-9]+)";)re");
   for (const char* file : {"server/conductor/conductor.cc", "server/sessions/sessions.cc"}) {
     persists.merge(Found(ReadText(root / file), R"re(request\.failpoint = "([a-z0-9]+)";)re"));
   }
   // A defect leads to it, or a donor that never answers its undo: no run here ends so. And what
-  // begins to be warmed anew is "touch"ed into a record like what an operator says: the record alone
-  // changes, and nobody is told anything.
+  // begins to be warmed anew is "touch"ed into a record like what an operator says: the record
+  // alone changes, and nobody is told anything.
   Names unlisted = {"failed", "restart"};
   for (const std::string& name : unlisted) EXPECT_EQ(persists.erase(name), 1U) << name;
   EXPECT_THAT(persists, ContainerEq(AsSet(ListedPersists())));
