@@ -1,5 +1,8 @@
 #include "tests/crash/rig.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
@@ -12,6 +15,8 @@ constexpr size_t kKeys = 300;
 // Of the recorded history.
 constexpr size_t kBuckets = 24;
 constexpr size_t kKeysPerBucket = 2;
+constexpr char kTenant[] = "tenant-";
+constexpr int kTenantKeys = 6;
 // Upper bounds for a loaded machine under sanitizers.
 constexpr absl::Duration kEndsWithin = absl::Seconds(60);
 constexpr absl::Duration kSettlesWithin = absl::Seconds(30);
@@ -43,6 +48,10 @@ absl::StatusOr<std::unique_ptr<Rig>> Rig::Start(const RigOptions& options) {
   }
   clients.keyspace = cluster.Keyspace();
   clients.keys = HistoryKeys(kBuckets, kKeysPerBucket);
+  for (int i = 0; i < kTenantKeys; ++i) {
+    const std::string name = fmt::format("{}{}", kTenant, i);
+    clients.keys.push_back({name, name});
+  }
   clients.seed = options.seed;
   rig->chronicle_ = std::make_unique<Chronicle>(&cluster, clients.keys, &rig->recorder_);
   rig->chronicle_->SetTitle(options.title);
@@ -62,6 +71,26 @@ absl::StatusOr<v1::Migration> Rig::SubmitNext(const MigrationId& id, const Migra
   ASSIGN_OR_RETURN(const Membership::Ptr head, cluster_->MembershipAt());
   return head->FindNode(Guest()).has_value() ? cluster_->SubmitRemove(id, Guest(), terms)
                                              : cluster_->SubmitAdd(id, Guest(), terms);
+}
+
+absl::StatusOr<v1::Migration> Rig::SubmitTenant(const MigrationId& id,
+                                                const MigrationTerms& terms) {
+  ASSIGN_OR_RETURN(const Membership::Ptr head, cluster_->MembershipAt());
+  const std::vector<Override>& present = head->overrides();
+  const bool is_set = std::any_of(present.begin(), present.end(), [](const Override& item) {
+    return item.rule.bytes == kTenant && !item.IsAsHashed();
+  });
+  // A plan of one rule has one wave.
+  MigrationTerms one_wave = terms;
+  one_wave.commit_steps = {1};
+  v1::Change change;
+  if (is_set) {
+    change.mutable_remove_override()->mutable_rule()->set_prefix(kTenant);
+  } else {
+    change.mutable_set_override()->mutable_rule()->set_prefix(kTenant);
+    change.mutable_set_override()->add_nodes("node-b");
+  }
+  return cluster_->SubmitChange(id, change, one_wave);
 }
 
 absl::Status Rig::LetApplicationWrite() {

@@ -46,6 +46,11 @@ class Rig {
   [[nodiscard]] absl::StatusOr<v1::Migration> SubmitNext(const MigrationId& id,
                                                          const MigrationTerms& terms);
 
+  // Submits one that gives the keys of a tenant, some of which are recorded, to the second member,
+  // or lets them go back.
+  [[nodiscard]] absl::StatusOr<v1::Migration> SubmitTenant(const MigrationId& id,
+                                                           const MigrationTerms& terms);
+
   // Waits until the application has written enough keys that every hand-over has some of them to
   // get right.
   //
