@@ -65,10 +65,9 @@ TEST(CrashPointsTest, TheListHasThePersistsOfTheServer) {
   for (const char* file : {"server/conductor/conductor.cc", "server/sessions/sessions.cc"}) {
     persists.merge(Found(ReadText(root / file), R"re(request\.failpoint = "([a-z0-9]+)";)re"));
   }
-  // A defect leads to it, or a donor that never answers its undo: no run here ends so. And what
-  // begins to be warmed anew is "touch"ed into a record like what an operator says: the record
-  // alone changes, and nobody is told anything.
-  Names unlisted = {"failed", "restart"};
+  // No migration here ends so that a person is needed; and where a transfer begins anew, the record
+  // alone changes.
+  const Names unlisted = {"failed", "restart"};
   for (const std::string& name : unlisted) EXPECT_EQ(persists.erase(name), 1U) << name;
   EXPECT_THAT(persists, ContainerEq(AsSet(ListedPersists())));
 }
