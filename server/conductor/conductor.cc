@@ -309,7 +309,10 @@ void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
                StageName(command.next.stage));
   Decision decision = active.machine.OnEvent(Persisted{command.next.revision}, View());
   active.tasks = decision.tasks;
-  SendTasks();
+  {
+    WARMRING_FP_SCOPE(failpoint);
+    SendTasks();
+  }
   if (!failpoint.empty()) WARMRING_FP(failpoint + ".sent");
   Carry(id, std::move(decision));
   for (PendingCommand& pending : commands) pending.done(snapshots_[id]);

@@ -193,8 +193,13 @@ void Sessions::SetWork(std::map<NodeId, std::vector<Task>> tasks,
     const auto found = all.find(node);
     return found == all.end() ? std::vector<Task>() : found->second;
   };
+  bool told = false;
   for (const NodeId& node : named) {
-    if (of(tasks_, node) != of(tasks, node)) SendTasks(node);
+    if (of(tasks_, node) == of(tasks, node)) continue;
+    // Some know, and others do not.
+    if (told) WARMRING_FP_IN_SCOPE("partial");
+    SendTasks(node);
+    told = true;
   }
 }
 
