@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "migrations/claims.h"
 #include "migrations/handover.h"
 
@@ -282,10 +283,11 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.failure = note;
       return;
     case Step::kAbortFencing:
+      next.failure = note;
+      if (IsMutant(Mutant::kH)) return FillAbort(record, view, command);
       ReserveEpoch(view, command);
       command.update = WithdrawUpdate(record, *view.head, KeepWithDonors(record, next.wave_epoch),
                                       OverridesBefore(record.preview, next.wave_epoch));
-      next.failure = note;
       return;
     case Step::kRetreat:
       ReserveEpoch(view, command);

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/mutant.h"
+
 namespace warmring {
 namespace {
 
@@ -135,12 +137,15 @@ absl::Status OwnerView::Grant(const LeaseGrant& grant) {
     return absl::FailedPreconditionError(fmt::format(
         "seq: {} is not the outstanding renewal, which is {}: renew again", grant.seq, seq_));
   }
-  if (grant.term < term_) {
+  if (grant.term < term_ && !IsMutant(Mutant::kK)) {
     return absl::FailedPreconditionError(
         fmt::format("term: {} is over, this owner has seen {}", grant.term.value, term_.value));
   }
   term_ = grant.term;
   waiting_lease_ = WaitingLease{*renewal_sent_ + grant.ttl, grant.version};
+#ifdef WARMRING_MUTANTS
+  if (IsMutant(Mutant::kC)) waiting_lease_->until = std::max(*renewal_sent_, read_) + grant.ttl;
+#endif
   ApplyWaitingLease();
   return absl::OkStatus();
 }
@@ -198,6 +203,7 @@ void OwnerView::ForgetFloors() {
 
 Epoch OwnerView::FloorOf(KeyPoint point) const {
   Epoch highest;
+  if (IsMutant(Mutant::kB2)) return highest;
   for (const Floor& floor : floors_) {
     if (floor.epoch > highest && floor.ranges.Contains(point)) highest = floor.epoch;
   }
@@ -234,6 +240,8 @@ Admission OwnerView::AdmitEpoch(KeyPoint point, const EpochWord& word) const {
     return admission;
   }
   const bool mine = self_ && admission.owner == self_;
+  if (mine && word.epoch < admission.epoch && IsMutant(Mutant::kB1)) return admission;
+  if (mine && word.epoch > admission.epoch && IsMutant(Mutant::kL)) return admission;
   if (word.epoch < admission.epoch) {
     admission.verdict = mine ? Verdict::kStaleEpoch : Verdict::kNotOwner;
   } else if (word.epoch > admission.epoch) {

@@ -116,7 +116,12 @@ class OwnerView {
   // Move that covers `point` in the installed map, or null.
   const Move* MoveOf(KeyPoint point) const;
 
-  bool HasLease(Instant now) const { return lease_until_ && now < *lease_until_; }
+  bool HasLease(Instant now) const {
+#ifdef WARMRING_MUTANTS
+    read_ = now;
+#endif
+    return lease_until_ && now < *lease_until_;
+  }
   std::optional<Instant> lease_until() const { return lease_until_; }
   Epoch FloorOf(KeyPoint point) const;
   const Membership::Ptr& membership() const { return membership_; }
@@ -148,6 +153,9 @@ class OwnerView {
     Version version;
   };
   std::optional<WaitingLease> waiting_lease_;  // granted for a version not installed yet
+#ifdef WARMRING_MUTANTS
+  mutable Instant read_{INT64_MIN};  // newest reading of the clock; for Mutant::kC
+#endif
 };
 
 }  // namespace warmring

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "core/base/mutant.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
@@ -261,6 +262,9 @@ void Conductor::Persist(const MigrationId& id, const PersistCommand& command) {
       return;
     }
     change = *std::move(prepared);
+    if (IsMutant(Mutant::kI) && change->delta) {
+      context_.publisher->Publish(change->next->membership, change->delta);
+    }
     request.before = change->before;
     request.batch.Append(change->batch);
   }
@@ -301,7 +305,7 @@ void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
   active.stored = std::move(stored);
   const std::string& failpoint = command.failpoint;
   if (change) context_.keyspace->Install(*change);
-  if (change && change->delta) {
+  if (change && change->delta && !IsMutant(Mutant::kI)) {
     context_.publisher->Publish(change->next->membership, change->delta);
   }
   if (!failpoint.empty()) WARMRING_FP(failpoint + ".published");

@@ -8,11 +8,12 @@ void SessionTable::Restore(const NodeId& node, const schema::SessionRecord& reco
   Entry& entry = entries_[node];
   entry.status.incarnation = record.incarnation;
   entry.lease = record.lease == absl::ZeroDuration() ? lease_ : record.lease;
-  entry.earlier_until = start + Belief(std::max(entry.lease, lease_));
+  entry.earlier_until =
+      IsMutant(Mutant::kD) ? start : start + Belief(std::max(entry.lease, lease_));
   entry.status.belief_until = entry.earlier_until;
   entry.opened = record.term;
-  entry.waiting = record.waiting;
-  if (record.waiting) entry.grant_from = entry.status.belief_until;
+  entry.waiting = record.waiting && !IsMutant(Mutant::kO);
+  if (entry.waiting) entry.grant_from = entry.status.belief_until;
 }
 
 std::optional<schema::SessionRecord> SessionTable::ToPersist(const SessionHello& hello,
@@ -44,6 +45,7 @@ StreamId SessionTable::Open(StreamId stream, const SessionHello& hello,
   SessionStatus& status = entry.status;
   if (known && status.incarnation != hello.incarnation) {
     entry.grant_from = std::max(entry.grant_from, status.belief_until);
+    if (IsMutant(Mutant::kQ)) entry.grant_from = Instant();
     entry.waiting = true;
     status.applied_version = Version();
     status.keys = 0;
@@ -71,13 +73,14 @@ bool SessionTable::Close(StreamId stream) {
 }
 
 SessionTable::Renewal SessionTable::Renew(StreamId stream, const SessionRenewal& renewal,
-                                          Instant now) {
+                                          Instant now, [[maybe_unused]] bool carries_floors) {
   Entry* const entry = Find(stream);
   if (entry == nullptr) return Renewal::kForeign;
   entry->status.applied_version = renewal.applied_version;
   entry->status.keys = renewal.keys;
   entry->status.bytes = renewal.bytes;
   if (now < entry->grant_from) return Renewal::kWait;
+  if (carries_floors && IsMutant(Mutant::kN)) return Renewal::kGranted;
   entry->status.belief_until = std::max(entry->status.belief_until, now + belief_);
   return Renewal::kGranted;
 }

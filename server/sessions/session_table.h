@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "core/base/ids.h"
 #include "core/base/instant.h"
+#include "core/base/mutant.h"
 #include "migrations/migration_machine.h"
 #include "server/store/schema/record.h"
 
@@ -64,6 +65,7 @@ class SessionTable {
 
   // C for a lease.
   static absl::Duration Belief(absl::Duration lease) {
+    if (IsMutant(Mutant::kJ)) return lease;
     return lease * 1.01 + absl::Milliseconds(100);
   }
 
@@ -86,7 +88,9 @@ class SessionTable {
     kWait,     // ask again at GrantFrom
     kForeign,  // the stream is not its node's (any more)
   };
-  Renewal Renew(StreamId stream, const SessionRenewal& renewal, Instant now);
+  // `carries_floors`: the grant that follows does. It counts as any other.
+  Renewal Renew(StreamId stream, const SessionRenewal& renewal, Instant now,
+                bool carries_floors = false);
   Instant GrantFrom(const NodeId& node) const;
 
   // The first grant to a new incarnation makes this due: a record that no longer waits. It may only

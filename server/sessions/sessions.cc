@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "fmt/format.h"
 #include "server/executor/failpoint.h"
 #include "server/store/schema/key.h"
@@ -29,7 +30,7 @@ void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<Session
   Stream& state = streams_[stream];
   state.hello = std::move(hello);
   state.link = std::move(link);
-  if (!record) {
+  if (!record || IsMutant(Mutant::kP)) {
     Opened(stream, record);
     return;
   }
@@ -95,8 +96,10 @@ void Sessions::TryGrant(StreamId stream) {
   const NodeId& node = state.hello.node;
   const SessionRenewal renewal = *state.unanswered;
   const Version before = table_.AppliedVersionOf(node);
+  const auto floors = floors_.find(node);
+  const bool carries_floors = floors != floors_.end();
   // The belief is extended before the grant leaves, never after.
-  switch (table_.Renew(stream, renewal, env_.clock->Boot())) {
+  switch (table_.Renew(stream, renewal, env_.clock->Boot(), carries_floors)) {
     case SessionTable::Renewal::kForeign:
       return;
     case SessionTable::Renewal::kWait:
@@ -109,9 +112,7 @@ void Sessions::TryGrant(StreamId stream) {
       grant.term = env_.identity.term;
       grant.ttl = env_.lease;
       grant.version = env_.keyspace->head()->membership->version();
-      if (const auto floors = floors_.find(node); floors != floors_.end()) {
-        grant.floors = floors->second;
-      }
+      if (carries_floors && !IsMutant(Mutant::kG)) grant.floors = floors->second;
       state.link->Send(std::move(grant));
       Settle(node);
       break;

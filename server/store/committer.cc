@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "core/base/mutant.h"
 #include "fmt/format.h"
 #include "server/executor/failpoint.h"
 #include "server/store/schema/key.h"
@@ -36,6 +37,7 @@ void Committer::Commit(Request request, Executor* reply, std::function<void(Comm
       return;
     }
     if (!result->committed && result->conflict_key == schema::TermKey()) {
+      if (IsMutant(Mutant::kK)) return;
       on_failure_(absl::AbortedError(
           fmt::format("another warmringd has begun a term on this store (it is now '{}')",
                       result->actual.value_or(""))));
