@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "absl/strings/str_join.h"
+#include "core/base/mutant.h"
 
 namespace warmring {
 namespace {
@@ -95,7 +96,7 @@ std::vector<NodeId> OpenDonors(const MigrationRecord& record, const Reports& rep
 
 Claim DonorsClosed(const MigrationRecord& record, const Reports& reports) {
   const std::vector<NodeId> open = OpenDonors(record, reports);
-  if (open.empty()) return {true, ""};
+  if (open.empty() || IsMutant(Mutant::kA)) return {true, ""};
   return {false, fmt::format("{} did not acknowledge the fence", absl::StrJoin(open, ", "))};
 }
 
@@ -144,6 +145,7 @@ bool IsUndoTriedAgain(const MigrationRecord& record) {
 }
 
 Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {
+  if (IsMutant(Mutant::kA)) return {true, ""};
   std::vector<NodeId> late;
   for (const NodeId& recipient : RecipientsOf(HandoverFlows(record))) {
     const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -99,15 +100,56 @@ std::optional<std::string> NodeConflict(const Preview& a, const Preview& b) {
   return std::nullopt;
 }
 
+// One server cannot be two nodes, also while one of them leaves.
+std::optional<std::string> AddressConflict(const Membership& membership, const Preview& joining,
+                                           const std::set<NodeId>& passing) {
+  for (const Node& node : joining.nodes_added) {
+    for (const Node& member : membership.nodes()) {
+      if (member.address != node.address || member.id == node.id) continue;
+      if (!passing.contains(member.id)) continue;
+      return fmt::format("'{}' would have the address of '{}', {}", node.id, member.id,
+                         Printable(member.address));
+    }
+  }
+  return std::nullopt;
+}
+
+// The nodes that a change is about, beside those that it adds.
+struct NamedBy {
+  std::set<NodeId>& nodes;
+
+  void operator()(const AddNode&) const {}
+  void operator()(const RemoveNode& remove) const { nodes.insert(remove.node); }
+  void operator()(const ReplaceNode& replace) const { nodes.insert(replace.node); }
+  void operator()(const SetWeight& set) const { nodes.insert(set.node); }
+  void operator()(const MoveBuckets& move) const { nodes.insert(move.to); }
+  void operator()(const Unpin&) const {}
+  void operator()(const Rebalance&) const {}
+  void operator()(const SetOverride& set) const {
+    nodes.insert(set.nodes.begin(), set.nodes.end());
+  }
+  void operator()(const RemoveOverride&) const {}
+};
+
 absl::Status NoLongerFits(const std::string& what) {
   return absl::AbortedError(fmt::format("{}: plan again", what));
 }
 
 absl::Status CheckNodesStillFit(const Preview& preview, const Membership& head) {
+  std::set<NodeId> added;
   for (const Node& node : preview.nodes_added) {
+    added.insert(node.id);
     if (head.FindNode(node.id).has_value()) {
       return NoLongerFits(fmt::format("'{}' has become a node by now", node.id));
     }
+    for (const Node& member : head.nodes()) {
+      if (member.address != node.address) continue;
+      return NoLongerFits(fmt::format("'{}' has the address of '{}'", member.id, node.id));
+    }
+  }
+  for (const PlannedMove& move : preview.moves) {
+    if (added.contains(move.to) || head.FindNode(move.to).has_value()) continue;
+    return NoLongerFits(fmt::format("'{}', which would get a part, is no node any more", move.to));
   }
   for (const NodeId& node : preview.nodes_removed) {
     if (!head.FindNode(node).has_value()) {
@@ -123,8 +165,15 @@ absl::Status CheckNodesStillFit(const Preview& preview, const Membership& head) 
   return absl::OkStatus();
 }
 
-// Applies what others do to who owns what, ends of ranges first.
-Update UpdateOf(const std::vector<OtherMigration>& others, Epoch epoch) {
+// Applies what others do to who owns what, ends of ranges first. What a named node has stays with
+// it: the plan is about that.
+Update UpdateOf(const Membership& membership, const std::vector<OtherMigration>& others,
+                const std::set<NodeId>& named, Epoch epoch) {
+  HashRangeSet stay;
+  for (const NodeId& node : named) {
+    const std::optional<NodeIndex> index = membership.FindNode(node);
+    if (index.has_value()) stay = stay.Union(membership.OwnedOn(kCommonPlane, *index));
+  }
   Update update;
   for (const OtherMigration& other : others) {
     const Preview& preview = *other.preview;
@@ -132,7 +181,7 @@ Update UpdateOf(const std::vector<OtherMigration>& others, Epoch epoch) {
     std::set<NodeId> joining;
     for (const Node& node : preview.nodes_added) joining.insert(node.id);
     for (const PlannedMove& move : preview.moves) {
-      const HashRangeSet common = move.ranges.On(kCommonPlane);
+      const HashRangeSet common = move.ranges.On(kCommonPlane).Minus(stay);
       if (common.empty()) continue;
       update.assignments.push_back(
           {common, joining.contains(move.to) ? move.from : move.to, epoch});
@@ -160,6 +209,13 @@ absl::Status ConflictWith(const Membership& membership, const Preview& preview,
   if (std::optional<std::string> node = NodeConflict(preview, *other.preview)) {
     return InTheWay(other.id, *node);
   }
+  std::set<NodeId> passing = JoinOrLeave(*other.preview);
+  passing.merge(JoinOrLeave(preview));
+  for (const Preview* joining : {&preview, other.preview}) {
+    if (std::optional<std::string> address = AddressConflict(membership, *joining, passing)) {
+      return InTheWay(other.id, *address);
+    }
+  }
   if (const uint32_t* bucket = FirstCommon(Pinned(preview), Pinned(*other.preview))) {
     return InTheWay(other.id, fmt::format("both change the pin of bucket {}", *bucket));
   }
@@ -175,6 +231,10 @@ absl::Status ConflictWith(const Membership& membership, const Preview& preview,
 absl::Status CheckStillFits(const Preview& preview, const Membership& head) {
   if (!preview.overrides.empty() && head.version() != preview.base_version) {
     return NoLongerFits(fmt::format("the membership moved on from version {} to {}",
+                                    preview.base_version.value, head.version().value));
+  }
+  if (!preview.follower_changes.empty() && head.version() != preview.base_version) {
+    return NoLongerFits(fmt::format("the followers were planned for version {}, and it is {} now",
                                     preview.base_version.value, head.version().value));
   }
   RETURN_IF_ERROR(CheckNodesStillFit(preview, head));
@@ -204,18 +264,37 @@ absl::Status CheckStillFits(const Preview& preview, const Membership& head) {
   return absl::OkStatus();
 }
 
+std::set<NodeId> NamedNodes(const MigrationPlan& plan) {
+  std::set<NodeId> nodes;
+  for (const Change& change : plan.changes) std::visit(NamedBy{nodes}, change);
+  return nodes;
+}
+
+absl::Status CheckNamedNodes(const MigrationPlan& plan, const std::vector<OtherMigration>& others) {
+  const std::set<NodeId> named = NamedNodes(plan);
+  for (const OtherMigration& other : others) {
+    if (const NodeId* node = FirstCommon(named, JoinOrLeave(*other.preview))) {
+      return InTheWay(other.id, fmt::format("node '{}' joins or leaves by it", *node));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Membership::Ptr> ExpectedMembership(const Membership& membership,
-                                                   const std::vector<OtherMigration>& others) {
+                                                   const std::vector<OtherMigration>& others,
+                                                   const std::set<NodeId>& named) {
   MembershipData data = membership.data();
   data.moves.clear();
   ASSIGN_OR_RETURN(const Membership::Ptr still, Membership::CreateAfter(membership, data));
-  ASSIGN_OR_RETURN(const Membership::Ptr moved,
-                   Apply(*still, UpdateOf(others, membership.HighestEpoch().Next())));
+  ASSIGN_OR_RETURN(
+      const Membership::Ptr moved,
+      Apply(*still, UpdateOf(membership, others, named, membership.HighestEpoch().Next())));
   std::set<NodeId> passing;
   for (const OtherMigration& other : others) passing.merge(JoinOrLeave(*other.preview));
   Update update;
   for (const Node& node : moved->nodes()) {
-    if (!passing.contains(node.id) || !moved->OwnedBy(node.id).empty()) continue;
+    if (!passing.contains(node.id) || named.contains(node.id)) continue;
+    if (!moved->OwnedBy(node.id).empty()) continue;
     update.remove_nodes.push_back(node.id);
     for (const Pin& pin : moved->pins()) {
       if (pin.node == node.id) update.remove_pins.push_back(pin.bucket);

@@ -94,8 +94,7 @@ TEST_F(ConflictTest, TwoRemovals) {
   const absl::Status leaving =
       Plan(*base_, PlanOf({Some(*base_, "cache-02", "cache-01", 0, 20)}), {}, {{"mig-1", &other}})
           .status();
-  EXPECT_THAT(std::string(leaving.message()),
-              HasSubstr("'cache-01' is not a node of keyspace 'sessions' after this plan"));
+  ExpectConflict(leaving, "node 'cache-01' joins or leaves by it");
 }
 
 TEST_F(ConflictTest, ANodeThatJoinsGetsNothingFromOthers) {
@@ -105,11 +104,61 @@ TEST_F(ConflictTest, ANodeThatJoinsGetsNothingFromOthers) {
   ExpectConflict(preview.status(), "of hash space would move in both");
 }
 
+// A node may die while it joins or leaves: the failover is for the node as it is, and waits.
+TEST_F(ConflictTest, ANodeThatJoinsOrLeavesMayBeNamed) {
+  for (const std::vector<Change>& changes :
+       {std::vector<Change>{AddNode{MakeNode(9)}}, std::vector<Change>{RemoveNode{"cache-01"}}}) {
+    const Preview other = Planned(*base_, changes);
+    // The first wave is committed.
+    Update committed;
+    committed.put_nodes = other.nodes_added;
+    for (const PlannedMove& move : other.moves) {
+      if (move.wave == 0) committed.assignments.push_back({move.ranges, move.to, Epoch(9)});
+    }
+    const Membership::Ptr head = *Apply(*base_, committed);
+    const NodeId dead = other.nodes_added.empty() ? "cache-01" : MakeNode(9).id;
+    const MigrationPlan failover = PlanOf({RemoveNode{dead, true}});
+    ExpectConflict(Plan(*head, failover, {}, {{"mig-1", &other}}).status(),
+                   "node '" + dead + "' joins or leaves by it");
+    const absl::StatusOr<Preview> later = PlanForLater(*head, failover, {}, {{"mig-1", &other}});
+    ASSERT_TRUE(later.ok()) << later.status();
+    HashRangeSet moved;
+    for (const PlannedMove& move : later->moves) {
+      EXPECT_EQ(move.from, dead);
+      moved = moved.Union(move.ranges);
+    }
+    EXPECT_EQ(moved, head->OwnedBy(dead));
+  }
+}
+
+TEST_F(ConflictTest, ANodeThatLeavesKeepsItsAddress) {
+  const Preview other = Planned(*base_, {RemoveNode{"cache-01"}});
+  Node same_server = MakeNode(9);
+  same_server.address = MakeNode(1).address;
+  const absl::Status status =
+      Plan(*base_, PlanOf({ReplaceNode{"cache-00", same_server}}), {}, {{"mig-1", &other}})
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  const Preview beside = Planned(*base_, {ReplaceNode{"cache-00", MakeNode(9)}});
+  Update joined;
+  Node there = MakeNode(8);
+  there.address = MakeNode(9).address;
+  joined.put_nodes = {there};
+  EXPECT_THAT(std::string(CheckStillFits(beside, **Apply(*base_, joined)).message()),
+              HasSubstr("'cache-08' has the address of 'cache-09'"));
+  Update gone;
+  gone.assignments = {{base_->OwnedBy("cache-03"), "cache-02", Epoch(9)}};
+  gone.remove_nodes = {"cache-03"};
+  const Preview to_gone = Planned(*base_, {Some(*base_, "cache-00", "cache-03", 0, 3)});
+  EXPECT_THAT(std::string(CheckStillFits(to_gone, **Apply(*base_, gone)).message()),
+              HasSubstr("'cache-03', which would get a part, is no node any more"));
+}
+
 TEST_F(ConflictTest, WeightsAndPins) {
   ExpectConflict(Between({SetWeight{"cache-00", 2000}}, {SetWeight{"cache-00", 500}}), "");
   const std::vector<Change> pinned = {Some(*base_, "cache-00", "cache-00", 0, 3, true)};
   const std::vector<Change> moved = {Some(*base_, "cache-00", "cache-01", 0, 1)};
-  ExpectConflict(Between(pinned, moved), "would move in both");  // back to where it is pinned
+  ExpectConflict(Between(pinned, moved), "moves in one and is pinned in the other");
   ExpectConflict(Between(moved, pinned), "moves in one and is pinned in the other");
   ExpectConflict(Between(pinned, pinned), "both change the pin of bucket");
   EXPECT_TRUE(Between(pinned, {Some(*base_, "cache-00", "cache-01", 500, 1)}).ok());

@@ -167,6 +167,36 @@ TEST_P(FailoverTest, RandomMisfortunes) {
   }
 }
 
+// Recipients that restart, again and again, and one that is slow: a failover has nowhere to go back
+// to, and nothing is copied that could be lost.
+TEST_P(FailoverTest, IsNotGivenUp) {
+  MachineWorld world(Base(GetParam()), FailOver());
+  world.SetUp(kDead, false);
+  ASSERT_TRUE(world.RunToStage(Stage::kFencing));
+  bool slow = true;
+  world.set_report_filter([&](TaskReport& report) {
+    return !slow || !std::holds_alternative<PreparedReport>(report.body);
+  });
+  const Instant fenced = world.now();
+  ASSERT_TRUE(world.RunUntil([&] { return world.now() > fenced + absl::Minutes(10); }));
+  EXPECT_EQ(world.record().stage, Stage::kFencing) << "its recipients do not begin again";
+  for (int i = 0; i < 25; ++i) world.RestartNode(i % 2 == 0 ? "cache-00" : "cache-02");
+  EXPECT_THAT(world.machine().Progress().held, HasSubstr("did not report to be complete"));
+  slow = false;
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
+  ExpectNoFaults(world);
+}
+
+TEST_P(FailoverTest, AMembershipThatMovedOnIsNoReasonToGiveUp) {
+  MachineWorld world(Base(GetParam()), ReplaceDead());
+  Update joined;
+  joined.put_nodes = {MakeNode(3)};
+  world.MoveHeadOn(joined);
+  ASSERT_TRUE(world.RunUntil([&] { return world.record().queued; }));
+  EXPECT_EQ(world.record().stage, Stage::kPlanned);
+}
+
 // Every range of the one is the other's, warm and at once.
 TEST_P(FailoverTest, AReplacementTakesExactlyWhatItsPredecessorHad) {
   const Membership::Ptr base = Base(GetParam());
@@ -460,6 +490,40 @@ TEST_F(WaveRetryTest, ACrashAtEachPersistChangesNothing) {
       ASSERT_TRUE(world_->RunToEnd());
       EXPECT_EQ(world_->record().stage, Stage::kSucceeded) << at;
       ExpectNoFaults(*world_);
+    }
+  }
+}
+
+// An undo of a part that cannot be carried out: a present owner is dead. What leaves still owns
+// something, what joins keeps what it has, and pins that were to come do not.
+TEST(PreemptionTest, APartThatCannotBeUndoneStays) {
+  MigrationPlan remove = Add();
+  remove.changes = {RemoveNode{kDead}};
+  for (const MigrationPlan& plan : {Add(), remove, Replace()}) {
+    for (const Stage at : {Stage::kUndoFencing, Stage::kSoaking}) {
+      MachineWorld world(Base(PlacementKind::kDirectory), plan);
+      ASSERT_TRUE(world.RunUntil([&] {
+        return world.record().stage == Stage::kCommitted && world.record().waves_committed == 1;
+      }));
+      const std::set<NodeId> owners = [&] {
+        std::set<NodeId> nodes;
+        for (const PlannedMove& move : world.record().preview.moves) nodes.insert(move.to);
+        return nodes;
+      }();
+      const bool deaf = true;
+      world.set_report_filter(Deaf(*owners.begin(), deaf));
+      ASSERT_TRUE(world.Command(OperatorCommand::kAbort).ok());
+      ASSERT_TRUE(world.RunToStage(at));
+      world.SetUp(*owners.begin(), false);
+      world.Deliver(Preempt{"mig-2"});
+      ASSERT_TRUE(world.RunUntil([&] { return world.machine().finished(); }, 200));
+      EXPECT_EQ(world.record().stage, Stage::kFailed);
+      EXPECT_THAT(world.record().failure, HasSubstr("1 of 3 waves are committed and stay"));
+      EXPECT_TRUE(world.head().moves().empty());
+      for (const NodeId& node : world.record().preview.nodes_removed) {
+        EXPECT_TRUE(world.head().FindNode(node).has_value());
+      }
+      ExpectNoFaults(world);
     }
   }
 }

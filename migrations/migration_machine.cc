@@ -22,6 +22,9 @@ const absl::Duration kConflictPause = absl::Milliseconds(50);
 // A hand-over that takes longer than this says what it waits for.
 const absl::Duration kHandoverPatience = absl::Seconds(1);
 
+// A failover that failed is tried again so much later.
+const absl::Duration kFailoverRest = absl::Seconds(1);
+
 constexpr char kAbortedByOperator[] = "aborted by an operator";
 constexpr char kPaused[] = "paused by an operator";
 constexpr size_t kMaxReasonBytes = 1024;
@@ -386,8 +389,8 @@ void MigrationMachine::ApplyForce(const ForceFence& force, const MachineView& vi
   }
   ForcedFence forced;
   forced.donor = force.node;
-  forced.author = force.author;
-  forced.reason = force.reason;
+  forced.author = Printable(force.author, kMaxReasonBytes);
+  forced.reason = Printable(force.reason, kMaxReasonBytes);
   forced.time = view.wall;
   forced.wave = record_.wave;
   forced.is_undo = record_.stage == Stage::kUndoFencing;
@@ -428,15 +431,15 @@ std::optional<PersistCommand> MigrationMachine::MakeWay(const MachineView& view)
       return Take(record_.waves_committed == 0 ? Step::kAbortFencing : Step::kRetreat, kNoEvidence,
                   why, view);
     case Stage::kCommitted:
+    case Stage::kSoaking:  // in part, after an undo that did not work
       if (record_.waves_committed < record_.preview.waves) {
         return Take(Step::kGiveUp, kNoEvidence,
                     fmt::format("{}: {} of {} waves are committed and stay", why,
                                 record_.waves_committed, record_.preview.waves),
                     view);
       }
-      return Take(Step::kStartSoak, kLastWave, why, view);
-    case Stage::kSoaking:
-      return Take(Step::kRelease, kSoakOver, why, view);
+      return record_.stage == Stage::kCommitted ? Take(Step::kStartSoak, kLastWave, why, view)
+                                                : Take(Step::kRelease, kSoakOver, why, view);
     case Stage::kUndoFencing:
       return Take(Step::kAbandonUndo, kNoEvidence, why, view);
     case Stage::kSucceeded:
@@ -506,7 +509,11 @@ std::optional<PersistCommand> MigrationMachine::DecidePlanned(const MachineView&
   }
   const Version head = view.head->version();
   if (const absl::Status fits = CheckStillFits(record_.preview, *view.head); !fits.ok()) {
-    return Abort("the membership moved on: " + Text(fits), view);
+    if (!IsFailoverRecord(record_)) return Abort("the membership moved on: " + Text(fits), view);
+    MigrationRecord next = draft_;
+    next.queued = true;
+    AddHistory(next, view.wall, "to be planned again: " + Text(fits));
+    return BuildTouch(next);
   }
   const bool moves = !record_.preview.moves.empty();
   const Step step = moves ? Step::kPrepare : Step::kSettle;
@@ -652,6 +659,8 @@ std::optional<PersistCommand> MigrationMachine::DecideFencing(const MachineView&
     return std::nullopt;
   }
   if (WaitsForLease(view)) return std::nullopt;
+  // Nobody serves the range: to begin again would only take longer.
+  if (IsFailoverRecord(record_)) return std::nullopt;
   const Claim closed = DonorsClosed(record_, reports_);
   const Claim ready = RecipientsReady(record_, reports_);
   return GiveWaveUp(fmt::format("{} failed: {} within {}, the fence timeout", Waves(record_),
@@ -776,7 +785,8 @@ std::optional<PersistCommand> MigrationMachine::DecideNextWave(const MachineView
 // Writes that waited for a wave in vain get as long to go through before the next attempt.
 bool MigrationMachine::RestsAfterFailedWave(const MachineView& view) {
   if (record_.wave_attempt == 0) return false;
-  const absl::Duration left = FenceTimeout(view) - Elapsed(view);
+  const absl::Duration rest = IsFailoverRecord(record_) ? kFailoverRest : FenceTimeout(view);
+  const absl::Duration left = rest - Elapsed(view);
   if (left <= absl::ZeroDuration()) return false;
   held_ = fmt::format("attempt {} of {} comes in {}", record_.wave_attempt + 1, Waves(record_),
                       absl::FormatDuration(absl::Ceil(left, absl::Milliseconds(1))));
@@ -851,6 +861,7 @@ std::string MigrationMachine::TransferTrouble(const MachineView& view) {
   std::set<NodeId> nodes = RecipientsOf(flows);
   nodes.merge(DonorsOf(LiveFlows(record_, flows)));
   if (std::string failure = FailureAmong(nodes); !failure.empty()) return failure;
+  if (IsFailoverRecord(record_)) return "";  // nothing is copied that could be lost
   for (const NodeId& node : nodes) {
     const auto session = view.sessions.find(node);
     if (session == view.sessions.end() || session->second.incarnation == Incarnation()) continue;
@@ -878,7 +889,7 @@ std::optional<PersistCommand> MigrationMachine::NewAttempt(const std::string& re
   const bool final = std::any_of(reports_.begin(), reports_.end(), [](const auto& entry) {
     return entry.second.failure.has_value() && !entry.second.failure->restart;
   });
-  if (final || record_.attempt + 1 >= kMaxAttempts) {
+  if (!IsFailoverRecord(record_) && (final || record_.attempt + 1 >= kMaxAttempts)) {
     std::string hopeless =
         final ? "the transfer failed: " + reason
               : fmt::format("the transfer failed {} times, last: {}", record_.attempt + 1, reason);

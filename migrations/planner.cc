@@ -13,6 +13,7 @@
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
 #include "core/placement/bucket_change.h"
+#include "core/placement/copy_change.h"
 #include "core/placement/directory_allocator.h"
 #include "core/placement/yardstick.h"
 #include "migrations/conflict.h"
@@ -50,12 +51,11 @@ absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan,
         fmt::format("keyspace: '{}' is not '{}', the keyspace of this membership",
                     Printable(plan.keyspace), spec.id));
   }
-  if (spec.replication > 1) {
-    return WithReason(absl::FailedPreconditionError(fmt::format(
-                          "keyspace '{}' has replication {}: moving replicas is not possible yet, "
-                          "since promoting "
-                          "one to owner is not built; use a keyspace with replication 1",
-                          spec.id, spec.replication)),
+  if (spec.replication > 1 && IsAboutOverrides(plan)) {
+    return WithReason(absl::FailedPreconditionError(
+                          fmt::format("keyspace '{}' has replication {}, and keys of an override "
+                                      "would have no followers: use a keyspace with replication 1",
+                                      spec.id, spec.replication)),
                       "UNSUPPORTED", {{"replication", std::to_string(spec.replication)}});
   }
   for (const Move& move : membership.moves()) {
@@ -435,11 +435,7 @@ Reallocation ReplacementOf(const Membership& membership, const Changes& changes)
   return reallocation;
 }
 
-absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const Changes& changes) {
-  if (!changes.replaced.empty()) return ReplacementOf(membership, changes);
-  if (membership.spec().placement == PlacementKind::kRing) {
-    return Reallocate(membership, changes.added, changes.removed);
-  }
+BucketChange BucketChangeOf(const Changes& changes) {
   BucketChange change;
   change.added = changes.added;
   change.removed = changes.removed;
@@ -453,18 +449,37 @@ absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const 
     change.load = changes.rebalance->bucket_load;
     change.load_tolerance_ppm = changes.rebalance->tolerance_ppm;
   }
-  return ReallocateBuckets(membership, change);
+  return change;
 }
 
-absl::Status CheckEffect(const Changes& changes, const Reallocation& reallocation) {
-  if (!reallocation.moves.empty()) return absl::OkStatus();
+absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const Changes& changes) {
+  if (!changes.replaced.empty()) return ReplacementOf(membership, changes);
+  if (membership.spec().placement == PlacementKind::kRing) {
+    return Reallocate(membership, changes.added, changes.removed);
+  }
+  return ReallocateBuckets(membership, BucketChangeOf(changes));
+}
+
+absl::StatusOr<CopiesAfter> CopiesOf(const Membership& membership, const Changes& changes) {
+  if (membership.spec().replication > 1) {
+    return ReallocateCopies(membership,
+                            {BucketChangeOf(changes), changes.replaced, changes.is_failover});
+  }
+  CopiesAfter copies;
+  ASSIGN_OR_RETURN(copies.reallocation, ReallocationOf(membership, changes));
+  return copies;
+}
+
+absl::Status CheckEffect(const Changes& changes, const CopiesAfter& copies) {
+  if (!copies.reallocation.moves.empty()) return absl::OkStatus();
   if (!changes.added.empty() && changes.replaced.empty()) {
     return absl::InvalidArgumentError(
         "changes: nothing would move: an added node is too light for a single range; raise its "
         "weight");
   }
   const bool has_effect = !changes.removed.empty() || !changes.reweights.empty() ||
-                          !changes.pins_put.empty() || !changes.pins_removed.empty();
+                          !changes.pins_put.empty() || !changes.pins_removed.empty() ||
+                          !copies.followers.empty();
   if (has_effect) return absl::OkStatus();
   return absl::InvalidArgumentError(
       changes.rebalance != nullptr
@@ -728,9 +743,59 @@ void WarnOfPins(const Membership& membership, const Changes& changes,
                                  stay == 1 ? "it is" : "they are"));
 }
 
+// Nobody copies what followers are to have.
+void WarnOfFollowers(const CopiesAfter& copies, std::vector<std::string>& warnings) {
+  std::vector<HashRange> ranges;
+  for (const CopiesAfter::Followers& followers : copies.followers) {
+    const auto had = [&](const NodeId& node) {
+      return node.empty() || std::find(followers.before.begin(), followers.before.end(), node) !=
+                                 followers.before.end();
+    };
+    const bool all_had = std::all_of(followers.after.begin(), followers.after.end(), had);
+    if (!all_had) ranges.push_back(followers.range);
+  }
+  if (ranges.empty()) return;
+  warnings.push_back(fmt::format(
+      "{:.1f}% of hash space gets followers to which the migration copies nothing: what "
+      "they have of it is up to the application or the engine",
+      HashRangeSet(ranges).Share() * 100));
+}
+
+// What followers of the dead take over, copies and all.
+HashRangeSet TakenOver(const CopiesAfter& copies) {
+  std::vector<HashRange> ranges;
+  for (const CopiesAfter::Followers& followers : copies.followers) {
+    if (followers.owner_before == followers.owner_after) continue;
+    const auto at =
+        std::find(followers.before.begin(), followers.before.end(), followers.owner_after);
+    if (at != followers.before.end()) ranges.push_back(followers.range);
+  }
+  return HashRangeSet(ranges);
+}
+
+void WarnOfLoss(const Changes& changes, const CopiesAfter& copies,
+                std::vector<std::string>& warnings) {
+  double share = 0;
+  for (const RangeMove& move : copies.reallocation.moves) share += move.ranges.Share();
+  const double taken_over = TakenOver(copies).Share();
+  const std::string dead = absl::StrJoin(changes.removed, ", ");
+  if (taken_over > 0) {
+    warnings.push_back(fmt::format(
+        "{:.1f}% of hash space is taken over by followers with the copies they have: what {} "
+        "accepted and they did not get is lost, and an older value may be read in its place",
+        taken_over * 100, dead));
+  }
+  if (taken_over > 0 && share <= taken_over) return;
+  warnings.push_back(fmt::format(
+      "{:.1f}% of hash space starts cold, and what {} alone had is lost: its copy is not used, "
+      "even if it comes back",
+      (share - taken_over) * 100, dead));
+}
+
 std::vector<std::string> WarningsOf(const Membership& membership, const Changes& changes,
-                                    const MigrationPlan& plan, const std::vector<RangeMove>& moves,
+                                    const MigrationPlan& plan, const CopiesAfter& copies,
                                     const std::map<NodeId, NodeFact>& facts) {
+  const std::vector<RangeMove>& moves = copies.reallocation.moves;
   const std::string timeout = absl::FormatDuration(plan.strategy.warm_timeout);
   std::set<NodeId> involved;
   for (const Node& node : changes.added) involved.insert(node.id);
@@ -761,14 +826,8 @@ std::vector<std::string> WarningsOf(const Membership& membership, const Changes&
                     absl::StrJoin(unknown_rdb, ", ")));
   }
   WarnOfPins(membership, changes, warnings);
-  if (changes.is_failover) {
-    double share = 0;
-    for (const RangeMove& move : moves) share += move.ranges.Share();
-    warnings.push_back(fmt::format(
-        "{:.1f}% of hash space starts cold, and what {} alone had is lost: its copy is not used, "
-        "even if it comes back",
-        share * 100, absl::StrJoin(changes.removed, ", ")));
-  }
+  if (changes.is_failover) WarnOfLoss(changes, copies, warnings);
+  WarnOfFollowers(copies, warnings);
   return warnings;
 }
 
@@ -788,7 +847,7 @@ absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const Mig
   }
   preview.overrides = std::move(overrides.changes);
   FillFigures(membership, changes, {}, facts, preview);
-  preview.warnings = WarningsOf(membership, changes, plan, overrides.moves, facts);
+  preview.warnings = WarningsOf(membership, changes, plan, {{{}, overrides.moves}, {}}, facts);
   if (!preview.moves.empty()) {
     preview.warnings.push_back(
         "how many keys the rules match is known when their donors have looked through all they "
@@ -849,8 +908,9 @@ absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationP
                                   const std::map<NodeId, NodeFact>& facts) {
   if (IsAboutOverrides(plan)) return PreviewOverrides(membership, plan, facts);
   ASSIGN_OR_RETURN(const Changes changes, CollectChanges(membership, plan));
-  ASSIGN_OR_RETURN(const Reallocation reallocation, ReallocationOf(membership, changes));
-  RETURN_IF_ERROR(CheckEffect(changes, reallocation));
+  ASSIGN_OR_RETURN(const CopiesAfter copies, CopiesOf(membership, changes));
+  const Reallocation& reallocation = copies.reallocation;
+  RETURN_IF_ERROR(CheckEffect(changes, copies));
   RETURN_IF_ERROR(CheckRdbVersions(reallocation.moves, facts));
   ASSIGN_OR_RETURN(const Membership::Ptr prepared, Prepared(membership, changes, reallocation));
 
@@ -861,6 +921,8 @@ absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationP
   preview.moves = CutIntoWaves(*prepared, changes.is_failover ? std::vector<uint32_t>{kWholePpm}
                                                               : plan.strategy.commit_steps_ppm);
   preview.waves = preview.moves.empty() ? 0 : preview.moves.back().wave + 1;
+  ASSIGN_OR_RETURN(preview.follower_changes,
+                   PlanFollowers(copies, preview.moves, preview.waves, changes.is_failover));
   preview.nodes_added = changes.added;
   preview.nodes_removed = changes.removed;
   if (changes.is_failover) preview.nodes_dead = changes.removed;
@@ -873,7 +935,7 @@ absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationP
     FillLoad(membership, changes, *prepared, preview);
   }
   RETURN_IF_ERROR(PassOverridesOn(membership, changes, preview));
-  preview.warnings = WarningsOf(membership, changes, plan, reallocation.moves, facts);
+  preview.warnings = WarningsOf(membership, changes, plan, copies, facts);
   return preview;
 }
 
@@ -888,6 +950,23 @@ void TakeOverSplits(const std::vector<OtherMigration>& others, Preview& preview)
                        preview.splits.end());
 }
 
+// With copies one migration runs at a time: a plan that waits for its turn is made for what is
+// there now, and anew when that comes.
+absl::StatusOr<Preview> PlanBehind(const Membership& membership, const MigrationPlan& plan,
+                                   const std::map<NodeId, NodeFact>& facts,
+                                   const std::vector<OtherMigration>& others) {
+  MembershipData data = membership.data();
+  data.moves.clear();
+  ASSIGN_OR_RETURN(const Membership::Ptr still,
+                   Membership::CreateAfter(membership, std::move(data)));
+  ASSIGN_OR_RETURN(Preview preview, PlanAlone(*still, plan, facts));
+  for (const OtherMigration& other : others) {
+    preview.warnings.push_back(
+        fmt::format("migration '{}' goes first: the figures are those of now", other.id));
+  }
+  return preview;
+}
+
 }  // namespace
 
 absl::StatusOr<Preview> PlanForLater(const Membership& membership, const MigrationPlan& plan,
@@ -896,7 +975,9 @@ absl::StatusOr<Preview> PlanForLater(const Membership& membership, const Migrati
   RETURN_IF_ERROR(ValidatePlan(plan));
   RETURN_IF_ERROR(CheckBase(membership, plan, others));
   if (others.empty()) return PlanAlone(membership, plan, facts);
-  ASSIGN_OR_RETURN(const Membership::Ptr expected, ExpectedMembership(membership, others));
+  if (membership.spec().replication > 1) return PlanBehind(membership, plan, facts, others);
+  ASSIGN_OR_RETURN(const Membership::Ptr expected,
+                   ExpectedMembership(membership, others, NamedNodes(plan)));
   ASSIGN_OR_RETURN(Preview preview, PlanAlone(*expected, plan, facts));
   preview.base_version = membership.version();
   TakeOverSplits(others, preview);
@@ -912,6 +993,7 @@ absl::StatusOr<Preview> PlanForLater(const Membership& membership, const Migrati
 absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
                              const std::map<NodeId, NodeFact>& facts,
                              const std::vector<OtherMigration>& others) {
+  RETURN_IF_ERROR(CheckNamedNodes(plan, others));
   ASSIGN_OR_RETURN(Preview preview, PlanForLater(membership, plan, facts, others));
   for (const OtherMigration& other : others) {
     RETURN_IF_ERROR(ConflictWith(membership, preview, other));

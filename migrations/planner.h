@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "core/membership/membership.h"
 #include "core/membership/update.h"
+#include "migrations/follower_change.h"
 #include "migrations/override_change.h"
 #include "migrations/plan.h"
 
@@ -87,8 +88,9 @@ struct Preview {
   std::vector<NodeShare> shares;  // by node id
   uint64_t keys_moved = 0;        // estimates; 0 = unknown
   uint64_t bytes_moved = 0;
-  std::optional<LoadFigures> load;        // with a load
-  std::vector<OverrideChange> overrides;  // sorted by plane; all in wave 0
+  std::optional<LoadFigures> load;               // with a load
+  std::vector<OverrideChange> overrides;         // sorted by plane; all in wave 0
+  std::vector<FollowerChange> follower_changes;  // with replication > 1
   std::vector<std::string> warnings;
 };
 
@@ -105,8 +107,10 @@ struct OtherMigration {
 //                        removes the last node or one that buckets are pinned to, moves a pinned
 //                        bucket without saying what becomes of the pin, asks a ring for what only a
 //                        directory can do, removes a node that an override gives keys to, has a
-//                        load of the wrong size, or changes nothing
-//   FailedPrecondition   replication > 1; RDB versions of donor and recipient do not fit
+//                        load of the wrong size, leaves too few failure domains for the copies, or
+//                        changes nothing
+//   FailedPrecondition   overrides with replication > 1; RDB versions of donor and recipient do not
+//                        fit
 //   Aborted              base_version is not current, or another migration is in the way
 //
 // `others` are the migrations that have not ended, in any order. What they are about to do is taken

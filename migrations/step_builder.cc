@@ -2,13 +2,17 @@
 
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "migrations/claims.h"
 #include "migrations/handover.h"
 
 namespace warmring {
 namespace {
 
+// So that a record fits the store twice in one batch, with what else is in it.
 constexpr size_t kMaxHistory = 256;
+constexpr size_t kMaxHistoryBytes = 96 * 1024;
+constexpr size_t kMaxNoteBytes = 1024;
 
 // Names of the crash points around each persist.
 std::string_view FailpointOf(Step step) {
@@ -144,6 +148,8 @@ Update PrepareUpdate(const MigrationRecord& record, const Membership& head) {
 Update CommitUpdate(const MigrationRecord& record) {
   Update update;
   update.assignments = GiveToRecipients(record);
+  update.put_followers =
+      FollowersAfter(record.preview.follower_changes, record.wave, record.wave + 1);
   update.put_overrides = OverridesAfter(record.preview, record.wave_epoch);
   if (record.preview.nodes_dead.empty()) {
     update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
@@ -159,6 +165,8 @@ Update CommitUpdate(const MigrationRecord& record) {
 // Pins change here and not before, so that no way back has to think of them.
 Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
   Update update;
+  update.put_followers = FollowersAfter(record.preview.follower_changes, record.preview.waves,
+                                        record.preview.waves + 1);
   update.remove_moves = {record.id};
   update.remove_overrides = EndedOverrides(record.id, view);
   update.remove_pins = record.preview.pins_removed;
@@ -275,10 +283,11 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.failure = note;
       return;
     case Step::kAbortFencing:
+      next.failure = note;
+      if (IsMutant(Mutant::kH)) return FillAbort(record, view, command);
       ReserveEpoch(view, command);
       command.update = WithdrawUpdate(record, *view.head, KeepWithDonors(record, next.wave_epoch),
                                       OverridesBefore(record.preview, next.wave_epoch));
-      next.failure = note;
       return;
     case Step::kRetreat:
       ReserveEpoch(view, command);
@@ -304,6 +313,8 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
     case Step::kCommitUndo:
       command.update = WithdrawUpdate(record, *view.head, GiveToRecipients(record),
                                       OverridesBefore(record.preview, record.wave_epoch));
+      command.update->put_followers =
+          FollowersBefore(record.preview.follower_changes, 0, record.waves_committed);
       return;
     case Step::kAbandonUndo:
       FillAbandonUndo(record, view, command);
@@ -317,6 +328,24 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       command.update = SettleUpdate(record, view);
       return;
   }
+}
+
+}  // namespace
+
+namespace {
+
+// Notes name nodes, of which there may be thousands.
+std::string Shortened(std::string note) {
+  constexpr std::string_view kMore = " ...";
+  if (note.size() > kMaxNoteBytes) {
+    note.resize(kMaxNoteBytes - kMore.size());
+    // Not in the middle of a character.
+    while (!note.empty() && (static_cast<unsigned char>(note.back()) & 0xc0) == 0x80) {
+      note.pop_back();
+    }
+    note += kMore;
+  }
+  return note;
 }
 
 }  // namespace
@@ -340,8 +369,14 @@ std::vector<Plane> EndedOverrides(const MigrationId& migration, const MachineVie
 }
 
 void AddHistory(MigrationRecord& record, absl::Time time, std::string note) {
-  if (record.history.size() >= kMaxHistory) record.history.erase(record.history.begin() + 1);
-  record.history.push_back({record.stage, record.wave, time, std::move(note)});
+  record.history.push_back({record.stage, record.wave, time, Shortened(std::move(note))});
+  size_t bytes = 0;
+  for (const StageEntry& entry : record.history) bytes += entry.note.size();
+  while (record.history.size() > kMaxHistory ||
+         (bytes > kMaxHistoryBytes && record.history.size() > 2)) {
+    bytes -= record.history[1].note.size();
+    record.history.erase(record.history.begin() + 1);
+  }
 }
 
 PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string note,
@@ -355,6 +390,7 @@ PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string n
   command.failpoint = FailpointOf(step);
   FillStep(record, step, note, view, command);
   if (command.update.has_value()) command.next.final_version = view.head->version().Next();
+  command.next.failure = Shortened(std::move(command.next.failure));
   AddHistory(command.next, view.wall, std::move(note));
   return command;
 }

@@ -65,6 +65,17 @@ PrepareTask MakePrepareTask(const MigrationRecord& record, const PrepareTerms& t
   return task;
 }
 
+// A follower that takes over from a dead owner keeps the copy that it has: there is no better one.
+void KeepCopies(const MigrationRecord& record, const NodeId& recipient, PrepareTask& task) {
+  if (record.stage != Stage::kFencing || record.preview.follower_changes.empty()) return;
+  const HashRangeSet kept = FollowedUntil(record.preview.follower_changes, record.wave, recipient);
+  for (PrepareTask::Donor& donor : task.donors) {
+    if (IsDead(record, donor.source.donor)) donor.source.ranges = donor.source.ranges.Minus(kept);
+  }
+  std::erase_if(task.donors,
+                [](const PrepareTask::Donor& donor) { return donor.source.ranges.empty(); });
+}
+
 void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
                       const Sessions& sessions, TaskLists& tasks) {
   const std::vector<RangeMove> moves = HandoverMoves(record);
@@ -75,8 +86,9 @@ void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
   for (const auto& [recipient, its_moves] : MovesByRecipient(moves)) {
     const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);
     if (!terms.has_value()) continue;
-    tasks[recipient].push_back(
-        MakeTask(record, record.wave, MakePrepareTask(record, *terms, its_moves, sessions)));
+    PrepareTask task = MakePrepareTask(record, *terms, its_moves, sessions);
+    KeepCopies(record, recipient, task);
+    tasks[recipient].push_back(MakeTask(record, record.wave, std::move(task)));
   }
 }
 

@@ -40,7 +40,7 @@ enum class Step : uint8_t {
   kFenceUndo,     //     Committed | Soaking -> UndoFencing, reserves an epoch
   kCommitUndo,    //     UndoFencing -> RolledBack, writes the undo version
   kAbandonUndo,   //     UndoFencing -> Soaking: present owners go on under a fresh epoch
-  kGiveUp,        //     Committed in part -> Failed: what is committed stays, the rest will not be
+  kGiveUp,        //     committed in part -> Failed: what is committed stays, the rest will not be
   kSettle,        // P2  Planned -> Succeeded, when nothing moves: one version does it all
 };
 
@@ -74,6 +74,7 @@ inline constexpr TransitionRule kTransitions[] = {
     {Step::kCommitUndo, Stage::kUndoFencing, Stage::kRolledBack, kDonorsClosed | kRecipientsReady},
     {Step::kAbandonUndo, Stage::kUndoFencing, Stage::kSoaking, kNoEvidence},
     {Step::kGiveUp, Stage::kCommitted, Stage::kFailed, kNoEvidence},
+    {Step::kGiveUp, Stage::kSoaking, Stage::kFailed, kNoEvidence},
 };
 
 // The rule for (from, step), or null.

@@ -49,6 +49,7 @@ const std::map<std::pair<Stage, Step>, Expected>& Table() {
       {{S::kCommitted, T::kFenceUndo}, {S::kUndoFencing, {kUndoPossible}}},
       {{S::kCommitted, T::kGiveUp}, {S::kFailed, {}}},
       {{S::kSoaking, T::kRelease}, {S::kSucceeded, {kSoakOver}}},
+      {{S::kSoaking, T::kGiveUp}, {S::kFailed, {}}},
       {{S::kSoaking, T::kFenceUndo}, {S::kUndoFencing, {kUndoPossible}}},
       {{S::kUndoFencing, T::kCommitUndo}, {S::kRolledBack, {kDonorsClosed, kRecipientsReady}}},
       {{S::kUndoFencing, T::kAbandonUndo}, {S::kSoaking, {}}},

@@ -58,12 +58,15 @@ struct EpochWord {
   // Error: InvalidArgument for anything but 8 hex digits, ':', a decimal epoch of at most 20
   // digits.
   static absl::StatusOr<EpochWord> Parse(std::string_view word);
+  // The same without the words: false, and `parsed` is void, for anything else.
+  static bool Read(std::string_view word, EpochWord& parsed);
 };
 std::string FormatEpochWord(const HistoryId& history, Epoch epoch);
 
 // One owner's view of what it may accept: map, lease, floors. The rule that refuses stale writes,
 // used by the Redis module and by OwnerGuard alike. Knows no clock: every call that depends on
-// time takes the owner's own BOOTTIME reading. Not thread-safe; callers serialise.
+// time takes the owner's own BOOTTIME reading. A value: a copy decides as the original did. Const
+// calls may be made by many threads at once; callers serialise the others.
 //
 // Fails closed: a new OwnerView has no map and no lease and admits nothing.
 class OwnerView {
@@ -113,7 +116,12 @@ class OwnerView {
   // Move that covers `point` in the installed map, or null.
   const Move* MoveOf(KeyPoint point) const;
 
-  bool HasLease(Instant now) const { return lease_until_ && now < *lease_until_; }
+  bool HasLease(Instant now) const {
+#ifdef WARMRING_MUTANTS
+    read_ = now;
+#endif
+    return lease_until_ && now < *lease_until_;
+  }
   std::optional<Instant> lease_until() const { return lease_until_; }
   Epoch FloorOf(KeyPoint point) const;
   const Membership::Ptr& membership() const { return membership_; }
@@ -145,6 +153,9 @@ class OwnerView {
     Version version;
   };
   std::optional<WaitingLease> waiting_lease_;  // granted for a version not installed yet
+#ifdef WARMRING_MUTANTS
+  mutable Instant read_{INT64_MIN};  // newest reading of the clock; for Mutant::kC
+#endif
 };
 
 }  // namespace warmring

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "core/base/mutant.h"
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
@@ -115,10 +116,41 @@ void Conductor::Feed(const MigrationId& id, const MachineEvent& event) {
   if (found == active_.end()) return;
   const bool may_decide = persisting_.empty() || (persisting_ == id && !planning_anew_);
   if (!may_decide) {
-    waiting_.emplace_back(id, event);
+    // To look once is enough.
+    const bool is_look =
+        std::holds_alternative<SessionsChanged>(event) || std::holds_alternative<TimerFired>(event);
+    const bool is_known =
+        is_look && std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& known) {
+          return known.id == id && known.event.index() == event.index();
+        });
+    if (!is_known) waiting_.push_back({id, event, std::nullopt});
     return;
   }
   Carry(id, found->second.machine.OnEvent(event, View()));
+}
+
+// What an operator asks for is answered when it is durable, so its answer goes with its effect: it
+// waits for any persist that is under way.
+void Conductor::Ask(const MigrationId& id, const MachineEvent& event, PendingCommand command) {
+  if (!persisting_.empty()) {
+    waiting_.push_back({id, event, std::move(command)});
+    return;
+  }
+  if (const absl::Status allowed = CheckAllowed(id, event); !allowed.ok()) {
+    return command.done(allowed);
+  }
+  active_.at(id).pending.push_back(std::move(command));
+  Feed(id, event);
+}
+
+absl::Status Conductor::CheckAllowed(const MigrationId& id, const MachineEvent& event) const {
+  ASSIGN_OR_RETURN(const MigrationSnapshotPtr snapshot, Find(id));
+  const auto active = active_.find(id);
+  const std::optional<MigrationMachine> ended =
+      active == active_.end() ? std::optional(MigrationMachine(snapshot->record)) : std::nullopt;
+  const MigrationMachine& machine = ended.has_value() ? *ended : active->second.machine;
+  if (const auto* command = std::get_if<OperatorCommand>(&event)) return machine.Check(*command);
+  return machine.Check(std::get<ForceFence>(event), View());
 }
 
 void Conductor::FeedAll(const MachineEvent& event) {
@@ -127,9 +159,13 @@ void Conductor::FeedAll(const MachineEvent& event) {
 
 void Conductor::FeedWaiting() {
   while (persisting_.empty() && !waiting_.empty()) {
-    const auto [id, event] = std::move(waiting_.front());
+    Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
-    Feed(id, event);
+    if (next.command.has_value()) {
+      Ask(next.id, next.event, *std::move(next.command));
+    } else {
+      Feed(next.id, next.event);
+    }
   }
 }
 
@@ -226,6 +262,9 @@ void Conductor::Persist(const MigrationId& id, const PersistCommand& command) {
       return;
     }
     change = *std::move(prepared);
+    if (IsMutant(Mutant::kI) && change->delta) {
+      context_.publisher->Publish(change->next->membership, change->delta);
+    }
     request.before = change->before;
     request.batch.Append(change->batch);
   }
@@ -266,7 +305,7 @@ void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
   active.stored = std::move(stored);
   const std::string& failpoint = command.failpoint;
   if (change) context_.keyspace->Install(*change);
-  if (change && change->delta) {
+  if (change && change->delta && !IsMutant(Mutant::kI)) {
     context_.publisher->Publish(change->next->membership, change->delta);
   }
   if (!failpoint.empty()) WARMRING_FP(failpoint + ".published");
@@ -274,10 +313,14 @@ void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
                StageName(command.next.stage));
   Decision decision = active.machine.OnEvent(Persisted{command.next.revision}, View());
   active.tasks = decision.tasks;
-  SendTasks();
+  {
+    WARMRING_FP_SCOPE(failpoint);
+    SendTasks();
+  }
   if (!failpoint.empty()) WARMRING_FP(failpoint + ".sent");
   Carry(id, std::move(decision));
   for (PendingCommand& pending : commands) pending.done(snapshots_[id]);
+  if (command.next.queued) begins_queued_ = true;
   if (active.machine.finished()) End(id);
   if (std::exchange(begins_queued_, false)) BeginQueued();
   FeedWaiting();
@@ -369,6 +412,10 @@ absl::StatusOr<Preview> Conductor::PreviewOf(const MigrationPlan& plan,
 // What waits is planned again, in the order in which it was submitted, failovers first; and begins
 // if nothing is in its way any more. One at a time: its persist leads back here.
 void Conductor::BeginQueued() {
+  if (submitting_) {
+    begins_queued_ = true;  // what is being submitted comes first
+    return;
+  }
   std::vector<std::pair<std::tuple<bool, absl::Time>, MigrationId>> queue;
   for (const auto& [id, active] : active_) {
     const MigrationRecord& record = active.machine.record();
@@ -383,6 +430,11 @@ void Conductor::BeginQueued() {
     Active& active = active_.at(id);
     MigrationPlan plan = active.machine.record().plan;
     plan.base_version = Version();
+    const bool is_failover = IsFailover(plan);
+    if (!is_failover && active_.contains(active.waits_for_id)) {
+      before.push_back({id, &active.machine.record().preview});
+      continue;  // nothing has changed for it
+    }
     absl::StatusOr<Preview> preview = Plan(*head, plan, context_.owners->NodeFacts(), running);
     for (const OtherMigration& other : before) {
       if (!preview.ok()) break;
@@ -397,31 +449,35 @@ void Conductor::BeginQueued() {
       continue;
     } else {
       active.waits_for = std::string(preview.status().message());
-      if (IsFailover(plan)) MakeWayFor(active);
+      active.waits_for_id = ReasonOf(preview.status())->metadata.at("migration");
+      if (is_failover) {
+        const absl::StatusOr<Preview> later =
+            PlanForLater(*head, plan, context_.owners->NodeFacts(), running);
+        MakeWayFor(id, later.ok() ? *later : active.machine.record().preview);
+      }
       Remember(id);
     }
     before.push_back({id, &active.machine.record().preview});
   }
 }
 
-void Conductor::MakeWayFor(const Active& failover) {
-  const MigrationRecord& record = failover.machine.record();
+void Conductor::MakeWayFor(const MigrationId& failover, const Preview& preview) {
   const Membership::Ptr head = context_.keyspace->head()->membership;
   std::vector<MigrationId> in_the_way;
   for (const OtherMigration& other : Others(/*queued=*/false)) {
-    if (ConflictWith(*head, record.preview, other).ok()) continue;
-    // Another failover ends by itself, unless it gives to what is dead now.
-    const bool ends =
-        IsFailover(active_.at(other.id).machine.record().plan) &&
-        std::none_of(other.preview->moves.begin(), other.preview->moves.end(),
-                     [&](const PlannedMove& move) {
-                       return std::binary_search(record.preview.nodes_dead.begin(),
-                                                 record.preview.nodes_dead.end(), move.to);
-                     });
+    if (ConflictWith(*head, preview, other).ok()) continue;
+    // Another failover ends by itself, unless it gives to what is dead now, or waits for somebody.
+    const MigrationRecord& theirs = active_.at(other.id).machine.record();
+    const bool ends = IsFailover(theirs.plan) && !theirs.paused && !theirs.awaiting_promotion &&
+                      std::none_of(other.preview->moves.begin(), other.preview->moves.end(),
+                                   [&](const PlannedMove& move) {
+                                     return std::binary_search(preview.nodes_dead.begin(),
+                                                               preview.nodes_dead.end(), move.to);
+                                   });
     if (!ends) in_the_way.push_back(other.id);
   }
   for (const MigrationId& id : in_the_way) {
-    if (active_.at(id).machine.record().preempted_by.empty()) Feed(id, Preempt{record.id});
+    if (active_.at(id).machine.record().preempted_by.empty()) Feed(id, Preempt{failover});
   }
 }
 
@@ -515,6 +571,7 @@ absl::Status Conductor::CheckSubmission(const Submission& submission) const {
 }
 
 absl::Status Conductor::CheckNotSubmitting() const {
+  if (planning_anew_) return InProgress(persisting_);
   return submitting_ ? InProgress("(being submitted)") : absl::OkStatus();
 }
 
@@ -590,7 +647,10 @@ void Conductor::Submit(Submission submission, std::function<void(absl::StatusOr<
       [this, record = std::move(record), pages = entry.pages, stored = std::move(entry.stored),
        preview = *std::move(preview), done = std::move(done)](const CommitResult& result) mutable {
         submitting_ = false;
-        if (!result.committed) return done(RequestConflict(result));
+        if (!result.committed) {
+          if (std::exchange(begins_queued_, false)) BeginQueued();
+          return done(RequestConflict(result));
+        }
         const MigrationId committed = record.id;
         snapshots_[committed] = MakeSnapshot(record, {});
         active_.emplace(committed,
@@ -598,6 +658,7 @@ void Conductor::Submit(Submission submission, std::function<void(absl::StatusOr<
         WARMRING_FP("p1.published");
         spdlog::info("migration {} of {} was submitted", committed, context_.keyspace->id());
         Feed(committed, Started{});
+        begins_queued_ = false;
         BeginQueued();
         WARMRING_FP("p1.sent");
         done(Submitted{std::move(preview), snapshots_[committed]});
@@ -659,28 +720,16 @@ void Conductor::Grow(Growth growth, std::function<void(absl::StatusOr<Membership
 
 void Conductor::Command(const MigrationId& id, OperatorCommand command, Batch extra,
                         std::function<void(absl::StatusOr<MigrationSnapshotPtr>)> done) {
-  const absl::StatusOr<MigrationSnapshotPtr> snapshot = Find(id);
-  if (!snapshot.ok()) return done(snapshot.status());
-  const auto active = active_.find(id);
-  const absl::Status allowed = active != active_.end()
-                                   ? active->second.machine.Check(command)
-                                   : MigrationMachine((*snapshot)->record).Check(command);
+  const absl::Status allowed = CheckAllowed(id, command);
   if (!allowed.ok()) return done(allowed);
-  active->second.pending.push_back({std::move(extra), std::move(done)});
-  Feed(id, command);
+  Ask(id, command, {std::move(extra), std::move(done)});
 }
 
 void Conductor::Force(const MigrationId& id, ForceFence force, Batch extra,
                       std::function<void(absl::StatusOr<MigrationSnapshotPtr>)> done) {
-  const absl::StatusOr<MigrationSnapshotPtr> snapshot = Find(id);
-  if (!snapshot.ok()) return done(snapshot.status());
-  const auto active = active_.find(id);
-  const absl::Status allowed = active != active_.end()
-                                   ? active->second.machine.Check(force, View())
-                                   : MigrationMachine((*snapshot)->record).Check(force, View());
+  const absl::Status allowed = CheckAllowed(id, force);
   if (!allowed.ok()) return done(allowed);
-  active->second.pending.push_back({std::move(extra), std::move(done)});
-  Feed(id, force);
+  Ask(id, force, {std::move(extra), std::move(done)});
 }
 
 absl::StatusOr<MigrationSnapshotPtr> Conductor::Find(const MigrationId& id) const {

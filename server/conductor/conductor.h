@@ -131,14 +131,23 @@ class Conductor final : public OwnerEvents {
     schema::PlanPages pages;
     std::string stored;                         // what the store holds of its record
     std::map<NodeId, std::vector<Task>> tasks;  // of its last decision
-    std::string waits_for;                      // while it is queued: what is in its way
+    std::string waits_for;                      // while it is queued: what is in its way,
+    MigrationId waits_for_id;                   // and whose it is
     uint64_t timer = 0;                         // generation of its newest timer
     std::vector<PendingCommand> pending;
   };
   using ActiveMap = std::map<MigrationId, Active>;
 
   MachineView View() const;
+  // What happened to a migration that must not decide now. An operator's command waits with it.
+  struct Waiting {
+    MigrationId id;
+    MachineEvent event;
+    std::optional<PendingCommand> command;
+  };
   void Feed(const MigrationId& id, const MachineEvent& event);
+  void Ask(const MigrationId& id, const MachineEvent& event, PendingCommand command);
+  absl::Status CheckAllowed(const MigrationId& id, const MachineEvent& event) const;
   void FeedAll(const MachineEvent& event);
   void FeedWaiting();
   void Carry(const MigrationId& id, Decision decision);
@@ -155,7 +164,7 @@ class Conductor final : public OwnerEvents {
   absl::StatusOr<Preview> PreviewOf(const MigrationPlan& plan, std::string* waits_for) const;
   void WarnOfAddresses(Preview& preview) const;
   void BeginQueued();
-  void MakeWayFor(const Active& failover);
+  void MakeWayFor(const MigrationId& failover, const Preview& preview);
   void PlanAnew(const MigrationId& id, Preview preview);
   void OnPlannedAnew(const MigrationId& id, migration_book::Entry entry,
                      const CommitResult& result);
@@ -175,7 +184,7 @@ class Conductor final : public OwnerEvents {
   bool planning_anew_ = false;  // that persist replaces the migration's machine
   bool begins_queued_ = false;  // something that waited may begin after that persist
   // What has happened since to migrations that must not decide now, oldest first.
-  std::deque<std::pair<MigrationId, MachineEvent>> waiting_;
+  std::deque<Waiting> waiting_;
   std::map<MigrationId, MigrationSnapshotPtr> snapshots_;
   std::multimap<MigrationId, Listener> listeners_;
 };

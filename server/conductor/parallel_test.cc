@@ -213,6 +213,48 @@ TEST_F(ParallelTest, AFailoverGoesFirst) {
   EXPECT_TRUE(Head().moves().empty());
 }
 
+// A node dies while it joins, partly: what it has is taken over all the same.
+TEST_F(ParallelTest, AFailoverOfANodeThatJoins) {
+  Conductor::Submission add = Submission("d", "mig-1");
+  add.plan.strategy.hold = absl::Hours(1);
+  ASSERT_OK(Begin(add));
+  AnswerAll();
+  EXPECT_EQ(Record("mig-1").waves_committed, 1u);
+  ASSERT_OK(Begin(FailOver("mig-2", "d")));
+  EXPECT_EQ(Record("mig-1").stage, Stage::kFailed);
+  EXPECT_NE(Record("mig-1").failure.find("1 of 2 waves are committed and stay"), std::string::npos);
+  AnswerAll("d");
+  strand_->Advance(absl::Seconds(2));
+  AnswerAll("d");
+  strand_->RunUntilIdle();
+  EXPECT_EQ(Record("mig-2").stage, Stage::kSucceeded) << Held("mig-2");
+  EXPECT_FALSE(Head().FindNode("d").has_value());
+}
+
+// The answer to a command comes with its effect, also when other things happen first.
+TEST_F(ParallelTest, ACommandIsAnsweredWhenItHasItsEffect) {
+  ASSERT_OK(Begin(Moving("mig-1", "a", "b", 0)));
+  ASSERT_OK(Begin(Moving("mig-2", "a", "c", 400)));
+  // A persist of the first is under way, and something happens to the second before the command.
+  conductor_->Command("mig-1", OperatorCommand::kPause, {}, [](auto) {});
+  conductor_->OnSessionsChanged();
+  absl::StatusOr<MigrationSnapshotPtr> aborted = absl::UnknownError("not answered");
+  conductor_->Command("mig-2", OperatorCommand::kAbort, Batch().Put("audit/9", "x"),
+                      [&](auto result) { aborted = result; });
+  strand_->RunUntilIdle();
+  ASSERT_OK(aborted);
+  EXPECT_EQ((*aborted)->record.stage, Stage::kAborted);
+  // What is not allowed any more when its turn comes is refused, and leaves no row.
+  conductor_->Command("mig-1", OperatorCommand::kResume, {}, [](auto) {});
+  absl::StatusOr<MigrationSnapshotPtr> resumed = absl::UnknownError("not answered");
+  conductor_->Command("mig-1", OperatorCommand::kResume, Batch().Put("audit/10", "x"),
+                      [&](auto result) { resumed = result; });
+  strand_->RunUntilIdle();
+  EXPECT_THAT(resumed, StatusIs(absl::StatusCode::kFailedPrecondition, "it is not paused"));
+  ASSERT_OK_AND_ASSIGN(const auto row, store_.Get("audit/10"));
+  EXPECT_FALSE(row.has_value());
+}
+
 TEST_F(ParallelTest, AFailoverLetsGoOnWhatIsElsewhere) {
   ASSERT_OK(Begin(Moving("mig-1", "a", "c", 0)));
   ASSERT_OK(Begin(FailOver("mig-2", "b")));

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "core/base/mutant.h"
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
 #include "server/store/schema/key.h"
@@ -21,6 +22,7 @@ absl::Status Damaged(std::string_view key, std::string_view value) {
 
 Batch StoreIdentity::Guard() const {
   Batch batch;
+  if (IsMutant(Mutant::kE)) return batch;
   batch.RequireValue(schema::TermKey(), EncodeTerm(term));
   return batch;
 }

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "core/base/mutant.h"
 #include "fmt/format.h"
 #include "server/executor/failpoint.h"
 #include "server/store/schema/key.h"
@@ -24,13 +25,13 @@ void Sessions::Restore(const NodeId& node, const schema::SessionRecord& record) 
 }
 
 void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<SessionLink> link) {
-  const std::optional<schema::SessionRecord> record = table_.ToPersist(hello);
+  const std::optional<schema::SessionRecord> record = table_.ToPersist(hello, env_.clock->Boot());
   const NodeId node = hello.node;
   Stream& state = streams_[stream];
   state.hello = std::move(hello);
   state.link = std::move(link);
-  if (!record) {
-    Opened(stream);
+  if (!record || IsMutant(Mutant::kP)) {
+    Opened(stream, record);
     return;
   }
   Committer::Request request;
@@ -39,22 +40,24 @@ void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<Session
   request.failpoint = "p0";
   WARMRING_FP("p0.before");
   // The term is its one guard, which is the committer's to watch: here it is committed.
-  env_.committer->Commit(std::move(request), env_.strand, [this, stream](const CommitResult&) {
-    WARMRING_FP("p0.published");
-    // Even if the stream has ended meanwhile: that incarnation is the node's last one now.
-    Opened(stream);
-  });
+  env_.committer->Commit(std::move(request), env_.strand,
+                         [this, stream, record](const CommitResult&) {
+                           WARMRING_FP("p0.published");
+                           // Even if the stream has ended meanwhile: that incarnation is the node's
+                           // last one now.
+                           Opened(stream, record);
+                         });
 }
 
 // Persists answer in the order in which they were asked for, so the last incarnation that was
 // persisted is also the last one that opens here.
-void Sessions::Opened(StreamId stream) {
+void Sessions::Opened(StreamId stream, const std::optional<schema::SessionRecord>& record) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
   Stream& state = found->second;
   const NodeId node = state.hello.node;
   const bool ended = state.link == nullptr;
-  const StreamId replaced = table_.Open(stream, state.hello);
+  const StreamId replaced = table_.Open(stream, state.hello, record);
   if (const auto old = streams_.find(replaced); old != streams_.end()) {
     spdlog::warn("keyspace {}: node {} opened another session (incarnation {})",
                  env_.keyspace->id(), node, state.hello.incarnation.ToString());
@@ -93,8 +96,10 @@ void Sessions::TryGrant(StreamId stream) {
   const NodeId& node = state.hello.node;
   const SessionRenewal renewal = *state.unanswered;
   const Version before = table_.AppliedVersionOf(node);
+  const auto floors = floors_.find(node);
+  const bool carries_floors = floors != floors_.end();
   // The belief is extended before the grant leaves, never after.
-  switch (table_.Renew(stream, renewal, env_.clock->Boot())) {
+  switch (table_.Renew(stream, renewal, env_.clock->Boot(), carries_floors)) {
     case SessionTable::Renewal::kForeign:
       return;
     case SessionTable::Renewal::kWait:
@@ -107,9 +112,7 @@ void Sessions::TryGrant(StreamId stream) {
       grant.term = env_.identity.term;
       grant.ttl = env_.lease;
       grant.version = env_.keyspace->head()->membership->version();
-      if (const auto floors = floors_.find(node); floors != floors_.end()) {
-        grant.floors = floors->second;
-      }
+      if (carries_floors && !IsMutant(Mutant::kG)) grant.floors = floors->second;
       state.link->Send(std::move(grant));
       Settle(node);
       break;
@@ -191,8 +194,13 @@ void Sessions::SetWork(std::map<NodeId, std::vector<Task>> tasks,
     const auto found = all.find(node);
     return found == all.end() ? std::vector<Task>() : found->second;
   };
+  bool told = false;
   for (const NodeId& node : named) {
-    if (of(tasks_, node) != of(tasks, node)) SendTasks(node);
+    if (of(tasks_, node) == of(tasks, node)) continue;
+    // Some know, and others do not.
+    if (told) WARMRING_FP_IN_SCOPE("partial");
+    SendTasks(node);
+    told = true;
   }
 }
 

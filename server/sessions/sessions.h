@@ -89,7 +89,7 @@ class Sessions {
     std::vector<TaskReport> early_acks;        // of fences, while its predecessor may hold a lease
   };
 
-  void Opened(StreamId stream);
+  void Opened(StreamId stream, const std::optional<schema::SessionRecord>& record);
   void TryGrant(StreamId stream);
   void TakeEarlyAcks(StreamId stream);
   void Settle(const NodeId& node);

@@ -74,7 +74,7 @@ class SessionsTest : public ::testing::Test {
     env.committer = committer_.get();
     env.keyspace = keyspace_.get();
     env.identity = identity;
-    env.lease = kLease;
+    env.lease = lease_;
     env.on_change = [this] { ++changes_; };
     env.on_report = [this](const TaskReport& report) { reports_.push_back(report); };
     sessions_ = std::make_unique<Sessions>(env);
@@ -105,6 +105,7 @@ class SessionsTest : public ::testing::Test {
   std::unique_ptr<ManualExecutor> strand_;
   std::unique_ptr<Committer> committer_;
   std::unique_ptr<Sessions> sessions_;
+  absl::Duration lease_ = kLease;
   int changes_ = 0;
   std::vector<TaskReport> reports_;
   std::optional<absl::Status> lost_;
@@ -130,6 +131,35 @@ TEST_F(SessionsTest, NothingIsGrantedBeforeTheSessionIsDurable) {
   EXPECT_EQ(grant.term, Term(1));
   EXPECT_EQ(Belief(), clock_.Boot() + kBelief);
   EXPECT_GT(changes_, 0);
+}
+
+// A server that grants shorter leases believes in the longer ones of its predecessors for as long
+// as those said.
+TEST_F(SessionsTest, LongerLeasesOfAnEarlierServerAreBelievedIn) {
+  lease_ = absl::Minutes(1);
+  Start();
+  Open(1, 7);
+  Renew(1, 1);
+  const Instant long_belief = Belief();
+  for (int restarts = 0; restarts < 3; ++restarts) {
+    lease_ = kLease;
+    strand_->Advance(absl::Seconds(1));
+    Start();
+    EXPECT_GE(Belief(), long_belief);
+    EXPECT_EQ(Belief(), clock_.Boot() + SessionTable::Belief(absl::Minutes(1)));
+    Open(1, 7);  // written anew in this term
+    strand_->RunUntilIdle();
+  }
+  // Nobody can hold one any more.
+  strand_->Advance(SessionTable::Belief(absl::Minutes(1)));
+  Start();
+  Open(1, 7);
+  strand_->RunUntilIdle();
+  strand_->Advance(SessionTable::Belief(absl::Minutes(1)));
+  Open(2, 8);  // the record says the present lease now
+  strand_->RunUntilIdle();
+  Start();
+  EXPECT_EQ(Belief(), clock_.Boot() + kBelief);
 }
 
 TEST_F(SessionsTest, ANewIncarnationWaitsForTheOldOnesLease) {
@@ -272,6 +302,38 @@ TEST_F(SessionsTest, TasksAreSentWhenTheyChangeAndAfterHello) {
   EXPECT_TRUE(second->All<SessionTasks>()[1].tasks.empty());
   Renew(2, 2);
   EXPECT_TRUE(second->All<LeaseGrant>()[0].floors.empty());
+}
+
+// The predecessor may be alive and accept writes: that the new one has closed a range, in which it
+// has accepted nothing, is no reason to give the range to another node.
+TEST_F(SessionsTest, ANewIncarnationIsAskedToCloseNothingBeforeItIsGranted) {
+  Open(1, 7);
+  strand_->RunUntilIdle();
+  Renew(1, 1);
+  Task fence;
+  fence.migration = "mig-1";
+  fence.body = FenceTask{HashRangeSet::Whole(), Epoch(4)};
+  Task warm = fence;
+  warm.body = WarmTask{};
+  sessions_->SetWork({{"a", {fence, warm}}}, {{"a", {{HashRangeSet::Whole(), Epoch(4)}}}});
+
+  const auto replacement = Open(2, 8);
+  strand_->RunUntilIdle();
+  ASSERT_EQ(replacement->All<SessionTasks>().size(), 1u);
+  EXPECT_EQ(replacement->All<SessionTasks>()[0].tasks, std::vector<Task>{warm});
+  Renew(2, 1);
+  strand_->Advance(kBelief - absl::Milliseconds(1));
+  sessions_->SetWork({{"a", {fence}}}, {{"a", {{HashRangeSet::Whole(), Epoch(4)}}}});
+  EXPECT_TRUE(replacement->All<SessionTasks>().back().tasks.empty());
+  EXPECT_EQ(replacement->Grants(), 0u);
+
+  strand_->Advance(absl::Milliseconds(1));
+  ASSERT_EQ(replacement->Grants(), 1u);
+  EXPECT_EQ(replacement->All<LeaseGrant>()[0].floors.size(), 1u);
+  EXPECT_EQ(replacement->All<SessionTasks>().back().tasks, std::vector<Task>{fence});
+  const size_t sent = replacement->sent.size();
+  Renew(2, 2);
+  EXPECT_EQ(replacement->sent.size(), sent + 1) << "a grant alone";
 }
 
 TEST_F(SessionsTest, AnOwnerSpeaksForItselfAlone) {

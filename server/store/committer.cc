@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "core/base/mutant.h"
 #include "fmt/format.h"
 #include "server/executor/failpoint.h"
 #include "server/store/schema/key.h"
@@ -26,11 +27,17 @@ void Committer::Commit(Request request, Executor* reply, std::function<void(Comm
   auto shared = std::make_shared<Request>(std::move(request));
   strand_->Post([this, shared, reply, done = std::move(done)] {
     absl::StatusOr<CommitResult> result = CommitAll(*store_, *shared);
+    if (result.ok() && result->committed && !shared->failpoint.empty()) {
+      // It is durable, and the answer is lost.
+      const absl::Status lost = WARMRING_FP_STATUS(fmt::format("{}.unknown", shared->failpoint));
+      if (!lost.ok()) result = lost;
+    }
     if (!result.ok()) {
       on_failure_(result.status());
       return;
     }
     if (!result->committed && result->conflict_key == schema::TermKey()) {
+      if (IsMutant(Mutant::kK)) return;
       on_failure_(absl::AbortedError(
           fmt::format("another warmringd has begun a term on this store (it is now '{}')",
                       result->actual.value_or(""))));

@@ -7,6 +7,7 @@
 #include "core/membership/update.h"
 #include "core/ownership/owner_view.h"
 #include "tests/integration/product_testing.h"
+#include "warmring/router.h"
 
 // Nodes come and go under writes.
 
@@ -154,6 +155,83 @@ TEST_F(MigrationTest, AnUndoWhileSoakingLosesNoWrite) {
   EXPECT_EQ(undone.state(), v1::MIGRATION_STATE_ROLLED_BACK) << crash::Describe(undone);
   ExpectEverythingInItsPlace();
   EXPECT_EQ(DbSize("node-c"), 0);
+}
+
+// Two copies of each bucket, the second one kept by nobody: only where it is to be is looked at.
+class CopiesTest : public MigrationTest {
+ protected:
+  void SetUp() override { Start(2); }
+
+  // Who follows each bucket.
+  static std::vector<NodeId> FollowersOf(const Membership& map) {
+    std::vector<NodeId> followers;
+    for (const NodeIndex node : map.data().followers) followers.push_back(map.nodes()[node].id);
+    return followers;
+  }
+  // What clients are told.
+  void ExpectClientsKnow(const Membership::Ptr& map) {
+    Router router;
+    router.Install(map);
+    Followers followers;
+    for (int i = 0; i < 1000; ++i) {
+      const auto owner = router.LocateReplicas(KeyOf(i), followers);
+      ASSERT_TRUE(owner.has_value());
+      ASSERT_EQ(owner->node, map->nodes()[RouteKey(*map, KeyOf(i)).owner].id);
+      ASSERT_EQ(followers.size(), 1u);
+      ASSERT_NE(followers[0].node, owner->node);
+      ASSERT_TRUE(map->FollowedBy(followers[0].node).Contains(owner->hash));
+    }
+  }
+};
+
+TEST_F(CopiesTest, OwnersAndFollowersMoveUnderWritesAndBackAndTheDeadAreFollowed) {
+  Fill(2000);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr before, cluster_->MembershipAt());
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int round = 0; !stop; ++round) {
+      Write(KeyOf((round * 7919) % 2000), "round " + std::to_string(round));
+    }
+  });
+  ASSERT_OK(cluster_->SubmitAdd("add-1", "node-c", {.hold = {}, .soak = absl::Minutes(10)}));
+  AwaitState("add-1", v1::MIGRATION_STATE_SOAKING);
+  ASSERT_OK(cluster_->Undo("add-1"));
+  const v1::Migration undone = AwaitEnd("add-1");
+  EXPECT_EQ(undone.state(), v1::MIGRATION_STATE_ROLLED_BACK) << crash::Describe(undone);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr back, cluster_->MembershipAt());
+  EXPECT_EQ(FollowersOf(*back), FollowersOf(*before));
+  ExpectClientsKnow(back);
+
+  ASSERT_OK(cluster_->SubmitAdd("add-2", "node-c", {.hold = {}, .soak = {}}));
+  const v1::Migration added = AwaitEnd("add-2");
+  stop = true;
+  writer.join();
+  EXPECT_EQ(added.state(), v1::MIGRATION_STATE_SUCCEEDED) << crash::Describe(added);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr grown, cluster_->MembershipAt());
+  for (const Node& node : grown->nodes()) {
+    EXPECT_NEAR(grown->OwnedBy(node.id).Share(), 1.0 / 3, 0.02) << node.id;
+    EXPECT_NEAR(grown->FollowedBy(node.id).Share(), 1.0 / 3, 0.02) << node.id;
+  }
+  ExpectClientsKnow(grown);
+  ExpectEverythingInItsPlace();
+
+  cluster_->Find("node-b").agent->Kill9();
+  cluster_->Find("node-b").redis->Kill9();
+  v1::MigrationPlan plan;
+  plan.add_changes()->mutable_remove()->set_node("node-b");
+  plan.mutable_changes(0)->mutable_remove()->set_dead(true);
+  ASSERT_OK(cluster_->Submit("dead-b", plan, {.hold = {}, .soak = {}}));
+  const v1::Migration ended = AwaitEnd("dead-b");
+  EXPECT_EQ(ended.state(), v1::MIGRATION_STATE_SUCCEEDED) << crash::Describe(ended);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr left, cluster_->MembershipAt());
+  ExpectClientsKnow(left);
+  for (size_t i = 0; i < left->ranges().size(); ++i) {
+    NodeId owner = grown->nodes()[grown->ranges()[i].owner].id;
+    if (owner == "node-b") owner = FollowersOf(*grown)[i];
+    ASSERT_EQ(left->nodes()[left->ranges()[i].owner].id, owner) << "bucket " << i;
+  }
+  // Everybody writes again.
+  for (int i = 0; i < 100; ++i) Write(KeyOf(i), "after the failover");
 }
 
 std::string TenantKey(int i) { return "tenant7:" + std::to_string(i); }

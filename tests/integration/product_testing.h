@@ -82,8 +82,10 @@ class Application {
 
 class MigrationTest : public testing::Test {
  protected:
-  void SetUp() override {
-    auto cluster = Cluster::Start({.keyspace = "shop", .nodes = 3, .members = 2});
+  void SetUp() override { Start(1); }
+  void Start(uint32_t replication) {
+    auto cluster =
+        Cluster::Start({.keyspace = "shop", .nodes = 3, .members = 2, .replication = replication});
     ASSERT_OK(cluster);
     cluster_ = *std::move(cluster);
     application_ = std::make_unique<Application>(cluster_.get());

@@ -1,5 +1,6 @@
 #include "server/store/schema/migration_codec.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -316,6 +317,65 @@ void DecodeDirectoryPart(const Json& json, Preview& preview) {
                   load.at("max_over_mean_after").get<double>()};
 }
 
+// Ids once, and then their places among them: there are many more ranges than nodes. Nobody is the
+// empty id.
+class FollowerIds {
+ public:
+  Json Encode(const std::vector<NodeId>& followers) {
+    Json places = Json::array();
+    for (const NodeId& id : followers) {
+      const auto [at, is_new] = places_.emplace(id, ids_.size());
+      if (is_new) ids_.push_back(id);
+      places.push_back(at->second);
+    }
+    return places;
+  }
+  const std::vector<NodeId>& ids() const { return ids_; }
+
+ private:
+  std::map<NodeId, size_t> places_;
+  std::vector<NodeId> ids_;
+};
+
+void EncodeFollowerChanges(const Preview& preview, Json& json) {
+  if (preview.follower_changes.empty()) return;
+  FollowerIds ids;
+  Json changes = Json::array();
+  for (const FollowerChange& change : preview.follower_changes) {
+    changes.push_back({{"wave", change.wave},
+                       {"ranges", EncodeRanges(change.ranges)},
+                       {"before", ids.Encode(change.before)},
+                       {"after", ids.Encode(change.after)}});
+  }
+  json["followers"] = ids.ids();
+  json["follower_changes"] = std::move(changes);
+}
+
+std::vector<NodeId> DecodeFollowers(const Json& json, const std::vector<NodeId>& ids) {
+  std::vector<NodeId> followers;
+  for (const Json& place : json) followers.push_back(ids.at(place.get<size_t>()));
+  return followers;
+}
+
+// Absent with replication 1, and in records of older servers.
+bool DecodeFollowerChanges(const Json& json, Preview& preview) {
+  if (!json.contains("follower_changes")) return true;
+  const auto ids = json.at("followers").get<std::vector<NodeId>>();
+  for (const Json& change : json.at("follower_changes")) {
+    for (const char* const which : {"before", "after"}) {
+      for (const Json& place : change.at(which)) {
+        if (place.get<size_t>() >= ids.size()) return false;
+      }
+    }
+    FollowerChange& decoded = preview.follower_changes.emplace_back();
+    decoded.wave = change.at("wave").get<uint32_t>();
+    if (!DecodeRanges(change.at("ranges").get<std::string>(), decoded.ranges)) return false;
+    decoded.before = DecodeFollowers(change.at("before"), ids);
+    decoded.after = DecodeFollowers(change.at("after"), ids);
+  }
+  return true;
+}
+
 Json EncodePreviewPart(const Preview& preview) {
   Json moves = Json::array();
   for (const PlannedMove& move : preview.moves) {
@@ -352,6 +412,7 @@ Json EncodePreviewPart(const Preview& preview) {
                {"overrides", std::move(overrides)},
                {"warnings", preview.warnings}};
   EncodeDirectoryPart(preview, json);
+  EncodeFollowerChanges(preview, json);
   return json;
 }
 
@@ -387,7 +448,7 @@ bool DecodePreviewPart(const Json& json, Preview& preview) {
   preview.nodes_dead = json.value("nodes_dead", std::vector<NodeId>());
   preview.warnings = json.at("warnings").get<std::vector<std::string>>();
   DecodeDirectoryPart(json, preview);
-  return true;
+  return DecodeFollowerChanges(json, preview);
 }
 
 Json EncodeEvidence(const FenceEvidence& evidence) {

@@ -201,6 +201,18 @@ TEST(MigrationCodecTest, ReadsWhatWasWrittenBeforeWeightsAndPins) {
   EXPECT_EQ(back, record);
 }
 
+TEST(MigrationCodecTest, FollowersRoundTrip) {
+  MigrationRecord record = FullRecord();
+  record.preview.follower_changes = {{0, HashRangeSet({HashRange{1, 5}}), {"a", ""}, {"b", "a"}},
+                                     {2, HashRangeSet::Whole(), {"b", "c"}, {"", ""}}};
+  const std::string changing = EncodeMigration(record, {0, 1});
+  ASSERT_OK_AND_ASSIGN(const MigrationRecord back, DecodeMigration(changing, EncodePlan(record)));
+  EXPECT_EQ(back, record);
+  Json plan = Json::parse(EncodePlan(record));
+  plan.at("preview").at("follower_changes")[0].at("after")[0] = 9;
+  EXPECT_THAT(DecodeMigration(changing, plan.dump()), StatusIs(kDataLoss));
+}
+
 TEST(MigrationCodecTest, OverridesRoundTrip) {
   MigrationRecord record = FullRecord();
   const OverrideRule tenant = {OverrideRule::Match::kPrefix, std::string("t\0\xff", 3)};
