@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -15,13 +17,18 @@
 
 #include "absl/synchronization/mutex.h"
 #include "tests/bench/admission.h"
+#include "tests/bench/handover_part.h"
 #include "tests/bench/ownership_part.h"
+#include "tests/bench/simulation_part.h"
 
 namespace warmring::bench {
 namespace {
 
 const std::vector<std::pair<std::string_view, OwnershipPart>> kParts = {
     {"admission", AddAdmission},
+    {"handover", AddHandover},
+    {"simulation", AddSimulation},
+    {"kills", AddKills},
 };
 
 struct Arguments {
@@ -108,5 +115,8 @@ int Main(const std::vector<std::string_view>& words) {
 
 int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // Where the programs are that it starts.
+  const std::string beside = std::filesystem::canonical("/proc/self/exe").parent_path();
+  setenv("WARMRING_BIN_DIR", beside.c_str(), 0);
   return warmring::bench::Main({argv + 1, argv + argc});
 }
