@@ -103,6 +103,7 @@ void Agent::Ask(std::function<Result(Engine&, uint64_t)> work, std::function<voi
 void Agent::Connect() {
   const uint64_t turn = ++turn_;
   welcomed_ = granted_ = renewing_ = false;
+  newest_list_ = 0;
   renewed_at_.reset();
   renew_at_ = give_up_at_ = Instant::Never();
   const std::shared_ptr<Server> server = world_->PickServer(site());
@@ -214,7 +215,7 @@ void Agent::SendRenewal(uint64_t turn) {
       });
 }
 
-void Agent::OnSessionMessage(uint64_t turn, const SessionMessage& message) {
+void Agent::OnSessionMessage(uint64_t turn, uint64_t order, const SessionMessage& message) {
   if (turn != turn_) return;
   if (const auto* welcome = std::get_if<SessionWelcome>(&message)) {
     if (welcomed_) return;
@@ -230,6 +231,10 @@ void Agent::OnSessionMessage(uint64_t turn, const SessionMessage& message) {
     if (!TermIsPresent(grant->term)) return;
     OnGrant(turn, *grant);
   } else if (const auto& tasks = std::get<SessionTasks>(message); TermIsPresent(tasks.term)) {
+    // A list may be lost, and come twice, also where the weather is a soup; but the one before never
+    // comes after it. That is what the protocol needs of the order of a stream: see the README.
+    if (order < newest_list_) return;
+    newest_list_ = order;
     SetTasks(tasks.tasks);
   }
 }
@@ -311,6 +316,14 @@ Agent::Key Agent::KeyOf(const Task& task) {
 }
 
 void Agent::SetTasks(const std::vector<Task>& tasks) {
+  world_->Note([&] {
+    std::string text = node_ + " is to do:";
+    for (const Task& task : tasks) {
+      static constexpr const char* kNames[] = {"warm", "verify", "fence", "prepare"};
+      text += fmt::format(" {} {}", kNames[task.body.index()], task.migration);
+    }
+    return text;
+  });
   std::set<Key> listed;
   std::set<std::pair<MigrationId, Id128>> needed;
   for (const Task& task : tasks) {
@@ -636,6 +649,7 @@ void Agent::Attempt(const TransferPtr& transfer, Source& source) {
   source.ending.reset();
   ++source.attempt;
   source.open = world_->FreshIncarnation();
+  world_->Note([&] { return fmt::format("{} begins to copy from {}", node_, source.donor); });
   AskFor<absl::Status>(
       transfer, source,
       [nonce = source.open, migration = transfer->migration, ranges](

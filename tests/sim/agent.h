@@ -83,8 +83,8 @@ class Agent final : public Process {
   Agent(World* world, NodeId node, Site site, int64_t rate_ppm, Nanos clock_start);
   void Start();
 
-  // From a server, on stream `turn` of the session.
-  void OnSessionMessage(uint64_t turn, const SessionMessage& message);
+  // From a server: message `order` of stream `turn` of the session.
+  void OnSessionMessage(uint64_t turn, uint64_t order, const SessionMessage& message);
   // From another agent.
   void OnOrder(const Order& order, std::shared_ptr<Stream> stream,
                std::function<void(const Parcel&)> deliver, std::weak_ptr<Donor>* end);
@@ -248,6 +248,7 @@ class Agent final : public Process {
   std::shared_ptr<Stream> stream_;
   std::weak_ptr<class Server> server_;
   uint64_t stream_id_ = 0;
+  uint64_t newest_list_ = 0;  // of the stream
   uint64_t turn_ = 0;
   Backoff backoff_;
   bool welcomed_ = false;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/base/mutant.h"
 #include "core/base/status_macros.h"
 #include "tests/sim/world.h"
@@ -151,6 +153,10 @@ absl::Status Engine::Apply(uint64_t generation, const Id128& nonce,
     const KeyPoint point = state_.PointOf(item.key);
     if (!transfer->ranges.Contains(point)) return absl::InvalidArgumentError("outside");
     if (!transfer->open.Contains(point)) continue;
+    world_->Note([&] {
+      return fmt::format("{} applies {} = {}", node_, item.key,
+                         item.value ? std::to_string(*item.value) : "absent");
+    });
     if (item.value) {
       values_[item.key] = *item.value;
     } else {
@@ -180,6 +186,7 @@ absl::StatusOr<std::string> Engine::PurgeTransfer(uint64_t generation, const Id1
     const KeyPoint point = state_.PointOf(at->first);
     if (transfer->open.Contains(point) && !state_.view().Owns(point)) {
       const std::string key = at->first;
+      world_->Note([&] { return fmt::format("{} purges {} for a transfer", node_, key); });
       at = values_.erase(at);
       action.Touch(key);
     } else {
@@ -199,6 +206,7 @@ absl::Status Engine::PurgeLeft(uint64_t generation) {
       continue;
     }
     const std::string key = at->first;
+    world_->Note([&] { return fmt::format("{} releases {}", node_, key); });
     at = values_.erase(at);
     action.Touch(key);
   }
@@ -243,6 +251,9 @@ void Engine::Acknowledge(const std::string& key, Epoch epoch, uint64_t value) {
     values_[key] = value;
     action.Touch(key);
   }
+  world_->Note([&] {
+    return fmt::format("{} acknowledges {} = {} under epoch {}", node_, key, value, epoch.value);
+  });
   world_->checker().OnAcknowledged(*this, key, epoch, value);
 }
 

@@ -36,8 +36,8 @@ class SimLink final : public SessionLink {
     auto shared = std::make_shared<const SessionMessage>(std::move(message));
     stream_->Send(
         1,
-        [agent = agent_, turn = turn_, message = std::move(shared)] {
-          if (const auto at = agent.lock()) at->OnSessionMessage(turn, *message);
+        [agent = agent_, turn = turn_, order = ++sent_, message = std::move(shared)] {
+          if (const auto at = agent.lock()) at->OnSessionMessage(turn, order, *message);
         },
         extra);
   }
@@ -49,6 +49,7 @@ class SimLink final : public SessionLink {
   const std::shared_ptr<Stream> stream_;
   const std::weak_ptr<Agent> agent_;
   const uint64_t turn_;
+  uint64_t sent_ = 0;
 };
 
 }  // namespace
