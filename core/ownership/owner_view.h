@@ -12,6 +12,7 @@
 #include "core/base/hash_range.h"
 #include "core/base/ids.h"
 #include "core/base/instant.h"
+#include "core/base/mutant.h"
 #include "core/membership/membership.h"
 
 namespace warmring {
@@ -118,7 +119,7 @@ class OwnerView {
 
   bool HasLease(Instant now) const {
 #ifdef WARMRING_MUTANTS
-    read_ = now;
+    if (IsMutant(Mutant::kC)) read_ = now;
 #endif
     return lease_until_ && now < *lease_until_;
   }
