@@ -65,15 +65,16 @@ PrepareTask MakePrepareTask(const MigrationRecord& record, const PrepareTerms& t
   return task;
 }
 
-// A follower that takes over from a dead owner keeps the copy that it has: there is no better one.
-void KeepCopies(const MigrationRecord& record, const NodeId& recipient, PrepareTask& task) {
-  if (record.stage != Stage::kFencing || record.preview.follower_changes.empty()) return;
-  const HashRangeSet kept = FollowedUntil(record.preview.follower_changes, record.wave, recipient);
-  for (PrepareTask::Donor& donor : task.donors) {
-    if (IsDead(record, donor.source.donor)) donor.source.ranges = donor.source.ranges.Minus(kept);
+// A follower that takes over from a dead owner may keep the copy that it has.
+HashRangeSet KeptCopies(const MigrationRecord& record, const NodeId& recipient,
+                        const PrepareTask& task) {
+  HashRangeSet of_dead;
+  if (record.stage != Stage::kFencing || record.preview.follower_changes.empty()) return of_dead;
+  for (const PrepareTask::Donor& donor : task.donors) {
+    if (IsDead(record, donor.source.donor)) of_dead = of_dead.Union(donor.source.ranges);
   }
-  std::erase_if(task.donors,
-                [](const PrepareTask::Donor& donor) { return donor.source.ranges.empty(); });
+  return of_dead.Intersection(
+      FollowedUntil(record.preview.follower_changes, record.wave, recipient));
 }
 
 void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
@@ -87,7 +88,7 @@ void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
     const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);
     if (!terms.has_value()) continue;
     PrepareTask task = MakePrepareTask(record, *terms, its_moves, sessions);
-    KeepCopies(record, recipient, task);
+    task.kept = KeptCopies(record, recipient, task);
     tasks[recipient].push_back(MakeTask(record, record.wave, std::move(task)));
   }
 }

@@ -128,11 +128,9 @@ std::optional<Id128> Preparation::Prepare() {
 
 absl::Status Preparation::Attempt(const PrepareTask& task, const Id128& nonce,
                                   PreparedReport* report) {
+  RETURN_IF_ERROR(context_.engine->OpenTransfer(nonce, migration_, RangesOf(task)));
   report->epoch = task.epoch;
   report->mode = task.mode;
-  // A follower that takes over keeps the copy that it has.
-  if (task.donors.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(context_.engine->OpenTransfer(nonce, migration_, RangesOf(task)));
   if (task.mode == PrepareTask::Mode::kPurge) RETURN_IF_ERROR(PurgeRanges(nonce));
   for (const PrepareTask::Donor& donor : task.donors) {
     LogPosition applied{donor.log_id, donor.watermark};

@@ -408,12 +408,12 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
     // first.
     const bool drop = prepare.mode != PrepareTask::Mode::kChanges;
     const bool fetch = options_.on_warm != nullptr && EveryDonorIsFenced(prepare);
-    // Nothing is to be dropped where a follower takes over with the copy that it has.
-    const bool nothing = prepare.donors.empty();
-    if (nothing || (!drop && !fetch)) {
+    // A follower that takes over keeps the copy that it has.
+    const HashRangeSet ranges = RangesOf(prepare).Minus(prepare.kept);
+    if (ranges.empty() || (!drop && !fetch)) {
       Report(key, Prepared(prepare));
     } else {
-      AddJob({key, RangesOf(prepare), drop, fetch, Instant{}});
+      AddJob({key, ranges, drop, fetch, Instant{}});
     }
   }
 }
