@@ -165,12 +165,16 @@ absl::Status CheckNodesStillFit(const Preview& preview, const Membership& head) 
   return absl::OkStatus();
 }
 
-// Applies what others do to who owns what, ends of ranges first. What a named node has stays with
-// it: the plan is about that.
+// Applies what others do to who owns what, ends of ranges first. What a named node has that joins
+// or leaves by them stays with it: the plan is about that.
 Update UpdateOf(const Membership& membership, const std::vector<OtherMigration>& others,
                 const std::set<NodeId>& named, Epoch epoch) {
   HashRangeSet stay;
   for (const NodeId& node : named) {
+    const bool passes = std::any_of(others.begin(), others.end(), [&](const OtherMigration& other) {
+      return JoinOrLeave(*other.preview).contains(node);
+    });
+    if (!passes) continue;
     const std::optional<NodeIndex> index = membership.FindNode(node);
     if (index.has_value()) stay = stay.Union(membership.OwnedOn(kCommonPlane, *index));
   }

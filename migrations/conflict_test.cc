@@ -131,6 +131,14 @@ TEST_F(ConflictTest, ANodeThatJoinsOrLeavesMayBeNamed) {
   }
 }
 
+// A plan that names a node is no more about what the node has than any other.
+TEST_F(ConflictTest, BackToWhereTheyAreGoingFromIsInTheWay) {
+  const std::vector<Change> there = {Some(*base_, "cache-00", "cache-01", 0, 20)};
+  MoveBuckets back = std::get<MoveBuckets>(there[0]);
+  back.to = "cache-00";
+  ExpectConflict(Between({back}, there), "would move in both");
+}
+
 TEST_F(ConflictTest, ANodeThatLeavesKeepsItsAddress) {
   const Preview other = Planned(*base_, {RemoveNode{"cache-01"}});
   Node same_server = MakeNode(9);

@@ -64,8 +64,7 @@ std::string Agent::Describe() const {
       "{}: session turn {} {}welcomed, {}granted, {}; newest map {}, installed {}{}; engine {} map "
       "{} {}; {} tasks, {} transfers, {} being ended",
       node_, turn_, welcomed_ ? "" : "not ", granted_ ? "" : "not ",
-      renewing_ ? "renewing" : "not renewing",
-      newest_ == nullptr ? 0 : newest_->version().value,
+      renewing_ ? "renewing" : "not renewing", newest_ == nullptr ? 0 : newest_->version().value,
       installed_ == nullptr ? 0 : installed_->version().value,
       installing_ ? ", being installed" : "", engine == nullptr ? "down" : "up",
       view == nullptr || view->membership() == nullptr ? 0 : view->membership()->version().value,
@@ -98,7 +97,7 @@ void Agent::Ask(std::function<Result(Engine&, uint64_t)> work, std::function<voi
   });
 }
 
-// ---- session, by client/owner/owner_session.cc
+// The session, by client/owner/owner_session.cc.
 
 void Agent::Connect() {
   const uint64_t turn = ++turn_;
@@ -170,10 +169,9 @@ void Agent::FailSession(uint64_t turn, bool at_once) {
   stream_.reset();
   const bool quick = at_once && granted_;
   welcomed_ = false;
-  WhenBoot(Boot() + (quick ? absl::ZeroDuration() : backoff_.Next()),
-           [this, after = turn_] {
-             if (after == turn_) Connect();
-           });
+  WhenBoot(Boot() + (quick ? absl::ZeroDuration() : backoff_.Next()), [this, after = turn_] {
+    if (after == turn_) Connect();
+  });
 }
 
 void Agent::Tick(uint64_t turn) {
@@ -231,8 +229,9 @@ void Agent::OnSessionMessage(uint64_t turn, uint64_t order, const SessionMessage
     if (!TermIsPresent(grant->term)) return;
     OnGrant(turn, *grant);
   } else if (const auto& tasks = std::get<SessionTasks>(message); TermIsPresent(tasks.term)) {
-    // A list may be lost, and come twice, also where the weather is a soup; but the one before never
-    // comes after it. That is what the protocol needs of the order of a stream: see the README.
+    // A list may be lost, and come twice, also where the weather is a soup; but the one before
+    // never comes after it. That is what the protocol needs of the order of a stream: see the
+    // README.
     if (order < newest_list_) return;
     newest_list_ = order;
     SetTasks(tasks.tasks);
@@ -260,7 +259,7 @@ void Agent::OnGrant(uint64_t turn, const LeaseGrant& grant) {
       });
 }
 
-// ---- memberships, by agent/owner_link.cc
+// Memberships, by agent/owner_link.cc.
 
 void Agent::OnMembership(const Membership::Ptr& membership) {
   newest_ = membership;
@@ -299,7 +298,7 @@ void Agent::Install() {
       });
 }
 
-// ---- tasks, by agent/task_runner.cc
+// Tasks, by agent/task_runner.cc.
 
 Agent::Key Agent::KeyOf(const Task& task) {
   Key key{task.migration, task.wave, task.nonce, Kind::kWarm, 0};
@@ -535,9 +534,9 @@ void Agent::Refresh() {
     } else if (key.kind == Kind::kVerify && transfer != nullptr && transfer->verify &&
                !transfer->failure) {
       VerifyReport report;
-      report.done = std::all_of(
-          transfer->sources.begin(), transfer->sources.end(),
-          [](const auto& item) { return item.second.caught_up || item.second.idle; });
+      report.done =
+          std::all_of(transfer->sources.begin(), transfer->sources.end(),
+                      [](const auto& item) { return item.second.caught_up || item.second.idle; });
       Put(key, entry, report);
     }
   }
@@ -589,7 +588,7 @@ void Agent::SendReports() {
   }
 }
 
-// ---- transfers, by agent/transfer/transfer_client.cc
+// Transfers, by agent/transfer/transfer_client.cc.
 
 void Agent::SetWanted(const TransferPtr& transfer, const WarmTask& task) {
   if (transfer->cancelled) return;
@@ -610,10 +609,9 @@ void Agent::SetWanted(const TransferPtr& transfer, const WarmTask& task) {
 HashRangeSet Agent::Wanted(const Transfer& transfer, Source& source) const {
   source.idle = false;
   if (installed_ == nullptr) return {};
-  const HashRangeSet left =
-      source.wanted.ranges.Minus(transfer.excluded)
-          .Minus(MovingRanges(*installed_, transfer.migration, MovePhase::kGrace, source.donor,
-                              node_));
+  const HashRangeSet left = source.wanted.ranges.Minus(transfer.excluded)
+                                .Minus(MovingRanges(*installed_, transfer.migration,
+                                                    MovePhase::kGrace, source.donor, node_));
   source.idle = left.empty();
   const HashRangeSet pending =
       MovingRanges(*installed_, transfer.migration, MovePhase::kWarming, source.donor, node_);
@@ -652,8 +650,8 @@ void Agent::Attempt(const TransferPtr& transfer, Source& source) {
   world_->Note([&] { return fmt::format("{} begins to copy from {}", node_, source.donor); });
   AskFor<absl::Status>(
       transfer, source,
-      [nonce = source.open, migration = transfer->migration, ranges](
-          Engine& engine, uint64_t generation) {
+      [nonce = source.open, migration = transfer->migration, ranges](Engine& engine,
+                                                                     uint64_t generation) {
         return engine.Open(generation, nonce, migration, ranges);
       },
       [this, transfer, &source](const absl::Status& opened) {
@@ -862,11 +860,10 @@ void Agent::CheckWaiting(const TransferPtr& transfer) {
   }
 }
 
-// ---- preparations, by agent/transfer/preparation.cc
+// Preparations, by agent/transfer/preparation.cc.
 
 template <typename Result>
-void Agent::AskFor(const PreparationPtr& preparation,
-                   std::function<Result(Engine&, uint64_t)> work,
+void Agent::AskFor(const PreparationPtr& preparation, std::function<Result(Engine&, uint64_t)> work,
                    std::function<void(Result)> done) {
   preparation->busy = true;
   Ask<Result>(std::move(work), [this, preparation, done](Result result) {
@@ -1022,7 +1019,7 @@ void Agent::EndPreparation(const PreparationPtr& preparation, const absl::Status
   });
 }
 
-// ---- the donor's side, by agent/transfer/transfer_server.cc and donor_stream.cc
+// The donor's side, by agent/transfer/transfer_server.cc and donor_stream.cc.
 
 void Agent::OnOrder(const Order& order, std::shared_ptr<Stream> stream,
                     std::function<void(const Parcel&)> deliver, std::weak_ptr<Donor>* end) {
@@ -1140,8 +1137,7 @@ void Donor::Loop() {
 
 void Donor::PumpChanges(std::function<void()> then) {
   agent_->Ask<absl::StatusOr<Engine::Changes>>(
-      [track = track_, cursor = cursor_, ack = acknowledged_](Engine& engine,
-                                                              uint64_t generation) {
+      [track = track_, cursor = cursor_, ack = acknowledged_](Engine& engine, uint64_t generation) {
         return engine.ReadChanges(generation, track, cursor, ack);
       },
       [self = shared_from_this(), this,

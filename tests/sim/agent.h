@@ -76,8 +76,8 @@ class Donor : public std::enable_shared_from_this<Donor> {
 };
 
 // The agent beside an engine: session, watch, tasks and transfers, by the rules of client/owner,
-// agent/owner_link.cc, agent/task_runner.cc and agent/transfer, which have threads and cannot be run
-// on simulated time themselves.
+// agent/owner_link.cc, agent/task_runner.cc and agent/transfer, which have threads and cannot be
+// run on simulated time themselves.
 class Agent final : public Process {
  public:
   Agent(World* world, NodeId node, Site site, int64_t rate_ppm, Nanos clock_start);
@@ -149,9 +149,9 @@ class Agent final : public Process {
     std::string promised_log_id;
     uint64_t promised = 0;
     HashRangeSet promised_ranges;
-    uint64_t attempt = 0;  // number of the newest
-    Id128 open;            // its nonce in the engine
-    bool busy = false;     // the engine was asked something for it
+    uint64_t attempt = 0;                // number of the newest
+    Id128 open;                          // its nonce in the engine
+    bool busy = false;                   // the engine was asked something for it
     std::optional<absl::Status> ending;  // as soon as the engine has answered
     std::shared_ptr<Stream> stream;
     std::deque<Parcel> inbox;

@@ -17,13 +17,17 @@ namespace warmring::sim {
 namespace {
 
 Stage StageOf(const std::string& name) {
-  static const std::map<std::string, Stage> kStages = {
-      {"planned", Stage::kPlanned},         {"warming", Stage::kWarming},
-      {"verifying", Stage::kVerifying},     {"fencing", Stage::kFencing},
-      {"committed", Stage::kCommitted},     {"soaking", Stage::kSoaking},
-      {"undo-fencing", Stage::kUndoFencing}, {"succeeded", Stage::kSucceeded},
-      {"aborted", Stage::kAborted},         {"rolled-back", Stage::kRolledBack},
-      {"failed", Stage::kFailed}};
+  static const std::map<std::string, Stage> kStages = {{"planned", Stage::kPlanned},
+                                                       {"warming", Stage::kWarming},
+                                                       {"verifying", Stage::kVerifying},
+                                                       {"fencing", Stage::kFencing},
+                                                       {"committed", Stage::kCommitted},
+                                                       {"soaking", Stage::kSoaking},
+                                                       {"undo-fencing", Stage::kUndoFencing},
+                                                       {"succeeded", Stage::kSucceeded},
+                                                       {"aborted", Stage::kAborted},
+                                                       {"rolled-back", Stage::kRolledBack},
+                                                       {"failed", Stage::kFailed}};
   return kStages.at(name);
 }
 
@@ -66,8 +70,8 @@ void Checker::NoteTruth(const Membership* before) {
     if (before == nullptr) continue;
     const Epoch was = before->RangeOf(before->PointOf(key)).epoch;
     if (now.epoch < was) {
-      Violate(fmt::format("I5: the epoch of {} goes from {} to {}", key, was.value,
-                          now.epoch.value));
+      Violate(
+          fmt::format("I5: the epoch of {} goes from {} to {}", key, was.value, now.epoch.value));
     }
     if (now.epoch != was && burned_.contains(now.epoch)) {
       Violate(fmt::format("I5: epoch {} was burned, and {} has it", now.epoch.value, key));
@@ -125,8 +129,7 @@ void Checker::OnHead(const std::string& text) {
                         head->next_epoch.value));
   }
   if (truth_->HighestEpoch() >= head->next_epoch) {
-    Violate(fmt::format("I5: epoch {} is used and was not reserved",
-                        truth_->HighestEpoch().value));
+    Violate(fmt::format("I5: epoch {} is used and was not reserved", truth_->HighestEpoch().value));
   }
   next_epoch_ = head->next_epoch;
 }
@@ -162,14 +165,12 @@ void Checker::OnMigration(const MigrationId& id, const std::string& text,
     bool unclean = false;
     for (const auto& evidence : json.at("evidence")) {
       unclean = unclean || evidence.at("kind").get<int>() == 2;
-      loses = loses ||
-              (was == Stage::kUndoFencing && !evidence.at("dirty_complete").get<bool>());
+      loses = loses || (was == Stage::kUndoFencing && !evidence.at("dirty_complete").get<bool>());
     }
     loses = loses || unclean;
-    const bool handed_over =
-        migration.stage == Stage::kRolledBack ||
-        (was == Stage::kFencing && migration.stage == Stage::kCommitted &&
-         migration.wave_epoch == epoch_before);
+    const bool handed_over = migration.stage == Stage::kRolledBack ||
+                             (was == Stage::kFencing && migration.stage == Stage::kCommitted &&
+                              migration.wave_epoch == epoch_before);
     if (!handed_over) burned_.insert(epoch_before);
     if (handed_over && unclean) ++unclean_;
     for (const std::string& key : keys_) {
@@ -241,10 +242,10 @@ void Checker::CheckAlone(const Engine& engine) {
     for (const auto& other : world_->engines()) {
       if (other.get() == &engine || ViewOf(*other) == nullptr) continue;
       if (!other->Accepts(other->state().PointOf(key))) continue;
-      return Violate(fmt::format(
-          "I1: {} (version {}) and {} (version {}) both accept writes of {}", engine.node(),
-          engine.state().view().membership()->version().value, other->node(),
-          other->state().view().membership()->version().value, key));
+      return Violate(fmt::format("I1: {} (version {}) and {} (version {}) both accept writes of {}",
+                                 engine.node(), engine.state().view().membership()->version().value,
+                                 other->node(), other->state().view().membership()->version().value,
+                                 key));
     }
   }
 }
@@ -292,10 +293,9 @@ void Checker::OnAnswered(const Engine& engine, const std::string& key, Epoch epo
   if (epoch != range.epoch || truth_->nodes()[range.owner].id != engine.node()) return;
   const OwnerView* view = ViewOf(engine);
   if (view == nullptr || view->membership()->version() < At(key).versions.at(epoch)) return;
-  const bool for_epoch = admission.verdict == Verdict::kStaleEpoch ||
-                         admission.verdict == Verdict::kNotOwner ||
-                         admission.verdict == Verdict::kOwnerBehind ||
-                         admission.verdict == Verdict::kWrongHistory;
+  const bool for_epoch =
+      admission.verdict == Verdict::kStaleEpoch || admission.verdict == Verdict::kNotOwner ||
+      admission.verdict == Verdict::kOwnerBehind || admission.verdict == Verdict::kWrongHistory;
   const bool fenced = admission.verdict == Verdict::kFencing && !IsBeingFenced();
   if (for_epoch || fenced) {
     Violate(fmt::format("U: {} refuses {} under its present epoch {} (verdict {})", engine.node(),
@@ -341,7 +341,8 @@ void Checker::OnEngineLost(const Engine& engine) {
     const int at = truth_->MoveOf(truth_->PointOf(key));
     const Move* move = at < 0 ? nullptr : &truth_->moves()[static_cast<size_t>(at)];
     const bool part = move != nullptr && (move->from == engine.node() || move->to == engine.node());
-    if (held || part || truth_->nodes()[range.owner].id == engine.node()) At(key).may_be_lost = true;
+    if (held || part || truth_->nodes()[range.owner].id == engine.node())
+      At(key).may_be_lost = true;
   }
 }
 
@@ -362,8 +363,8 @@ std::vector<std::string> Checker::NotWritable() const {
   std::vector<std::string> names;
   for (const std::string& key : keys_) {
     const KeyPoint point = truth_->PointOf(key);
-    const bool writable = std::any_of(
-        world_->engines().begin(), world_->engines().end(), [&](const auto& engine) {
+    const bool writable =
+        std::any_of(world_->engines().begin(), world_->engines().end(), [&](const auto& engine) {
           return ViewOf(*engine) != nullptr && engine->Accepts(point) &&
                  engine->state().view().membership()->version() == truth_->version();
         });

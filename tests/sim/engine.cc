@@ -31,8 +31,8 @@ absl::Status Engine::Check(uint64_t generation) const {
 }
 
 Engine::Attachment Engine::Attach(const HistoryId& history, const Incarnation& fresh) {
-  const OwnerState::Attachment attached = state_.Attach({history, world_->keyspace(), node_},
-                                                        OnRestart::kPurge, values_.size(), fresh);
+  const OwnerState::Attachment attached =
+      state_.Attach({history, world_->keyspace(), node_}, OnRestart::kPurge, values_.size(), fresh);
   return {state_.incarnation(), attached.generation, attached.purge_due};
 }
 

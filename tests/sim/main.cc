@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <CLI/CLI.hpp>
 
 #include "absl/synchronization/mutex.h"
 #include "tests/sim/mutant_names.h"

@@ -11,17 +11,18 @@ namespace warmring::sim {
 
 inline const std::vector<std::pair<std::string_view, Mutant>>& Mutants() {
   static const std::vector<std::pair<std::string_view, Mutant>> kMutants = {
-      {"A", Mutant::kA},   {"B1", Mutant::kB1}, {"B2", Mutant::kB2}, {"C", Mutant::kC},
-      {"D", Mutant::kD},   {"E", Mutant::kE},   {"F", Mutant::kF},   {"G", Mutant::kG},
-      {"H", Mutant::kH},   {"I", Mutant::kI},   {"J", Mutant::kJ},   {"K", Mutant::kK},
-      {"L", Mutant::kL},   {"N", Mutant::kN},   {"O", Mutant::kO},   {"P", Mutant::kP},
+      {"A", Mutant::kA}, {"B1", Mutant::kB1}, {"B2", Mutant::kB2}, {"C", Mutant::kC},
+      {"D", Mutant::kD}, {"E", Mutant::kE},   {"F", Mutant::kF},   {"G", Mutant::kG},
+      {"H", Mutant::kH}, {"I", Mutant::kI},   {"J", Mutant::kJ},   {"K", Mutant::kK},
+      {"L", Mutant::kL}, {"N", Mutant::kN},   {"O", Mutant::kO},   {"P", Mutant::kP},
       {"Q", Mutant::kQ}};
   return kMutants;
 }
 
 inline std::string MutantNames() {
   std::string names;
-  for (const auto& [name, mutant] : Mutants()) names += (names.empty() ? "" : ", ") + std::string(name);
+  for (const auto& [name, mutant] : Mutants())
+    names += (names.empty() ? "" : ", ") + std::string(name);
   return names;
 }
 

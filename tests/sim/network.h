@@ -20,7 +20,7 @@ class Network {
   struct Weather {
     Nanos delay_min = 100 * kMicro;
     Nanos delay_max = 2 * kMilli;
-    uint32_t slow = 0;               // per mille of messages that take up to slow_max
+    uint32_t slow = 0;  // per mille of messages that take up to slow_max
     Nanos slow_max = 4 * kSecond;
     // Of a soup, where each message fares alone, per mille: in the others a message that is lost
     // ends its stream.

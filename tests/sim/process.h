@@ -51,10 +51,9 @@ class Process : public std::enable_shared_from_this<Process>, public Clock {
 
   // Runs `work` after a true time, if the process is alive then.
   void After(Nanos delay, Work work) {
-    scheduler_->At(scheduler_->now() + delay,
-                   [self = shared_from_this(), work = std::move(work)] {
-                     if (self->alive_) work();
-                   });
+    scheduler_->At(scheduler_->now() + delay, [self = shared_from_this(), work = std::move(work)] {
+      if (self->alive_) work();
+    });
   }
   // When the own clock shows `when`, or soon after.
   void WhenBoot(Instant when, Work work) {

@@ -108,8 +108,7 @@ absl::Status Server::Start() {
       &store_, &disk_, [this](const absl::Status&) { world_->OnServerFailed(this); });
   ASSIGN_OR_RETURN(keyspace_, Keyspace::Load(world_->durable(), identity_.history, id));
   published_ = keyspace_->head()->membership;
-  ASSIGN_OR_RETURN(const std::vector<Delta> recent,
-                   keyspace_->LatestDeltas(world_->durable(), 16));
+  ASSIGN_OR_RETURN(const std::vector<Delta> recent, keyspace_->LatestDeltas(world_->durable(), 16));
   deltas_.assign(recent.begin(), recent.end());
 
   Sessions::Environment sessions;
@@ -215,16 +214,13 @@ void Server::Submit(MigrationPlan plan, const MigrationId& id,
   submission.id = id;
   submission.author = "operator";
   submission.extra = [](const MigrationId&) { return Batch(); };
-  conductor_->Submit(std::move(submission), [done = std::move(done)](auto submitted) {
-    done(submitted);
-  });
+  conductor_->Submit(std::move(submission),
+                     [done = std::move(done)](auto submitted) { done(submitted); });
 }
 
 void Server::Command(const MigrationId& id, OperatorCommand command) {
   conductor_->Command(id, command, Batch(), [](const absl::StatusOr<MigrationSnapshotPtr>&) {});
 }
-
-// ---- watch
 
 void Server::Publish(const Membership::Ptr& membership, const std::optional<Delta>& delta) {
   if (delta) deltas_.push_back(*delta);
@@ -260,8 +256,8 @@ void Server::Serve(Subscription& subscription) {
   if (subscription.snapshot_due) {
     subscription.snapshot_due = false;
     subscription.cursor = published_->version();
-    Tell(subscription, SnapshotPiece{published_->version(), 0, 1,
-                                     EncodeMembership(published_->data())});
+    Tell(subscription,
+         SnapshotPiece{published_->version(), 0, 1, EncodeMembership(published_->data())});
   }
   for (const Delta& delta : deltas_) {
     if (delta.from != subscription.cursor) continue;

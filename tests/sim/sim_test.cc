@@ -64,7 +64,8 @@ TEST_F(SimTest, PromisesAreKept) {
         << "\nreplay: sim --trace " << seed;
   }
   fmt::print(
-      "{} seeds, {} steps: {} migrations succeeded, {} aborted, {} rolled back; {} hand-overs on an "
+      "{} seeds, {} steps: {} migrations succeeded, {} aborted, {} rolled back; {} hand-overs on "
+      "an "
       "expired lease; {} processes restarted; {} writes acknowledged\n",
       kSeeds, sum.steps, sum.succeeded, sum.aborted, sum.rolled_back, sum.unclean, sum.restarts,
       sum.acknowledged);

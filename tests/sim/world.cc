@@ -95,7 +95,8 @@ void World::DrawProfile() {
   const int64_t half = most / 2 - most * most / 4'000'000;
   const bool edge = random_.Chance(500);
   server_rate_ = edge ? half : random_.Between(-half, half);
-  for (const NodeId& node : nodes_) owner_rates_[node] = edge ? -half : random_.Between(-half, half);
+  for (const NodeId& node : nodes_)
+    owner_rates_[node] = edge ? -half : random_.Between(-half, half);
 }
 
 Site World::SiteOf(const NodeId& node) const {
@@ -137,8 +138,6 @@ bool World::LosesTasks(const NodeId& node) const {
   const auto until = tasks_lost_until_.find(node);
   return until != tasks_lost_until_.end() && scheduler_.now() < until->second;
 }
-
-// ---- processes
 
 void World::CreateKeyspace() {
   KeyspaceSpec spec;
@@ -228,10 +227,9 @@ std::shared_ptr<Agent> World::AgentOf(const NodeId& node) const {
 }
 
 void World::StartEngine(const NodeId& node) {
-  auto engine = std::make_shared<Engine>(this, node, SiteOf(node), owner_rates_[node],
-                                         random_.Between(kSecond, 1000 * kSecond),
-                                         FreshIncarnation(), random_.Next() >> 1,
-                                         profile_.two_steps);
+  auto engine = std::make_shared<Engine>(
+      this, node, SiteOf(node), owner_rates_[node], random_.Between(kSecond, 1000 * kSecond),
+      FreshIncarnation(), random_.Next() >> 1, profile_.two_steps);
   engines_.push_back(engine);
   present_[node] = engine;
 }
@@ -289,8 +287,6 @@ void World::RestartAgent(const NodeId& node, Nanos down) {
     if (!agents_.contains(node)) StartAgent(node);
   });
 }
-
-// ---- faults
 
 void World::CutSites(Site a, Site b, bool both, Nanos time) {
   Note([&] { return fmt::format("site {} {}> {} is cut", a, both ? "<-" : "-", b); });
@@ -355,8 +351,6 @@ void World::Misfortune() {
 void World::Reap() {
   std::erase_if(deposed_, [](const auto& server) { return !server->alive(); });
 }
-
-// ---- operators
 
 void World::LookForOperators() {
   Reap();
@@ -433,8 +427,7 @@ MigrationPlan World::DrawPlan() {
     move.to = member;
     plan.changes.emplace_back(std::move(move));
   } else if (!profile_.ring && kind == 6) {
-    plan.changes.emplace_back(
-        SetWeight{member, static_cast<uint32_t>(random_.Between(500, 1500))});
+    plan.changes.emplace_back(SetWeight{member, static_cast<uint32_t>(random_.Between(500, 1500))});
   } else if (!others.empty()) {
     plan.changes.emplace_back(AddNode{MakeNode(others[random_.Below(others.size())])});
   } else {
@@ -481,28 +474,25 @@ void World::SubmitPlan() {
     }
   }
   const MigrationId id = fmt::format("m{}", ++next_migration_);
-  server_->Submit(std::move(plan), id,
-                  [this, id, trap](const absl::StatusOr<Conductor::Submitted>& submitted) {
-                    Note([&] {
-                      return fmt::format("{} {} trap {}", id,
-                                         submitted.ok() ? "is submitted"
-                                                        : submitted.status().ToString(),
-                                         static_cast<int>(trap));
-                    });
-                    if (!submitted.ok() || trap == Trap::kNone) return;
-                    trapped_ = {id, trap, {}, {}, true, true};
-                    std::set<NodeId> donors;
-                    std::set<NodeId> recipients;
-                    for (const PlannedMove& move : submitted->preview.moves) {
-                      donors.insert(move.from);
-                      recipients.insert(move.to);
-                    }
-                    trapped_.donors.assign(donors.begin(), donors.end());
-                    trapped_.recipients.assign(recipients.begin(), recipients.end());
-                  });
+  server_->Submit(
+      std::move(plan), id, [this, id, trap](const absl::StatusOr<Conductor::Submitted>& submitted) {
+        Note([&] {
+          return fmt::format("{} {} trap {}", id,
+                             submitted.ok() ? "is submitted" : submitted.status().ToString(),
+                             static_cast<int>(trap));
+        });
+        if (!submitted.ok() || trap == Trap::kNone) return;
+        trapped_ = {id, trap, {}, {}, true, true};
+        std::set<NodeId> donors;
+        std::set<NodeId> recipients;
+        for (const PlannedMove& move : submitted->preview.moves) {
+          donors.insert(move.from);
+          recipients.insert(move.to);
+        }
+        trapped_.donors.assign(donors.begin(), donors.end());
+        trapped_.recipients.assign(recipients.begin(), recipients.end());
+      });
 }
-
-// ---- traps
 
 // The moment that is worst for whoever believes in leases: the donor has just got one.
 void World::OnLeaseGranted(const NodeId& node) {
@@ -597,8 +587,6 @@ void World::OnFenceAcknowledged(const NodeId& node) {
   });
 }
 
-// ---- the run
-
 // From here on nothing goes wrong any more.
 void World::Calm() {
   Note([] { return "the faults stop"; });
@@ -629,8 +617,7 @@ Result World::Run() {
     StartAgent(node);
   }
   for (size_t i = 0; i < kClients; ++i) {
-    clients_.push_back(
-        std::make_shared<Client>(this, kFirstClientSite + static_cast<Site>(i)));
+    clients_.push_back(std::make_shared<Client>(this, kFirstClientSite + static_cast<Site>(i)));
     clients_.back()->Start();
   }
   scheduler_.At(kSecond, [this] { LookForOperators(); });

@@ -31,9 +31,9 @@ enum class Trap : uint8_t {
   kSlowGrant,      // the donor's last grant is on its way for long
   kReplaceEngine,  // another engine takes the donor's place, and the old one lives on
   kReplaceAndRestart,
-  kLoseTasks,  // the fence is never heard of, renewals go on
+  kLoseTasks,            // the fence is never heard of, renewals go on
   kRestartAcknowledged,  // the donor begins again right after its acknowledgement
-  kHalfOpen,   // the donor's session is lost, and the server does not know
+  kHalfOpen,             // the donor's session is lost, and the server does not know
   kLast = kHalfOpen,
 };
 
@@ -110,9 +110,7 @@ class World {
   void OnFenceAcknowledged(const NodeId& node);
   void OnStage(const MigrationId& id, Stage was, const Checker::Migration& now);
 
-  void Mix(uint64_t value) {
-    hash_ ^= value + 0x9e3779b97f4a7c15 + (hash_ << 6) + (hash_ >> 2);
-  }
+  void Mix(uint64_t value) { hash_ ^= value + 0x9e3779b97f4a7c15 + (hash_ << 6) + (hash_ >> 2); }
   // `text` is called only when somebody listens.
   template <typename Text>
   void Note(const Text& text) {
@@ -185,7 +183,7 @@ class World {
   std::vector<std::string> keys_;
   std::vector<NodeId> nodes_;
 
-  std::shared_ptr<Server> server_;   // null while it is down
+  std::shared_ptr<Server> server_;  // null while it is down
   std::vector<std::shared_ptr<Server>> deposed_;
   std::vector<std::shared_ptr<Engine>> engines_;
   std::map<NodeId, std::shared_ptr<Engine>> present_;
