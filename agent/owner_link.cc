@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "agent/failpoint.h"
+#include "client/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
@@ -110,7 +110,9 @@ void OwnerLink::RefreshStat() {
 }
 
 absl::Status OwnerLink::Grant(const LeaseGrant& grant) {
+  WARMRING_FP("grant.before");
   const absl::Status status = engine_->Grant(grant);
+  WARMRING_FP("grant.after");
   grant_notice_.Report(status);
   return status;
 }
@@ -144,7 +146,9 @@ void OwnerLink::RunInstaller() {
     const Membership::Ptr membership = newest_;
     const uint64_t attachments = attachments_;
     lock.unlock();
+    WARMRING_FP("map.before");
     const absl::Status status = engine_->InstallMap(*membership);
+    WARMRING_FP("map.after");
     install_notice_.Report(status);
     lock.lock();
     if (!status.ok()) {

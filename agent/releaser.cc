@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/failpoint.h"
+#include "client/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "core/hashing/key_hash.h"
 #include "spdlog/spdlog.h"

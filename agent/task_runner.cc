@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "agent/failpoint.h"
+#include "client/base/failpoint.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
 

@@ -6,7 +6,7 @@
 #   warmring_module(NAME warmring-redis SRCS module.cc DEPS ...)       a shared object to dlopen
 #   warmring_test(NAME ring_test SRCS ring_test.cc DEPS core_ring
 #                 [LABELS unit|integration|crash|scenario] [TIMEOUT seconds]
-#                 [ENVIRONMENT NAME=value ...] [SERIAL])
+#                 [ENVIRONMENT NAME=value ...] [SERIAL] [AFTER_CRASH_TESTS])
 #
 # Headers are found from the root of the repository: #include "core/placement/ring.h".
 
@@ -180,10 +180,14 @@ function(warmring_module)
   _warmring_own_code(${A_NAME})
 endfunction()
 
+# Where the processes of the tests labelled "crash" write down which crash points they have reached.
+set(WARMRING_FAILPOINT_LOG ${CMAKE_BINARY_DIR}/crash_points.log)
+
 # A GoogleTest program; ctest knows each of its tests as <NAME>.<Suite>.<Test>. The programs find the
 # built binaries in $WARMRING_BIN_DIR and files of the repository below $WARMRING_SOURCE_DIR.
 function(warmring_test)
-  cmake_parse_arguments(A "SERIAL" "NAME;TIMEOUT" "SRCS;HDRS;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(A "SERIAL;AFTER_CRASH_TESTS" "NAME;TIMEOUT"
+    "SRCS;HDRS;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   _warmring_check_arguments(warmring_test)
   if(NOT BUILD_TESTING)
     return()
@@ -215,9 +219,17 @@ function(warmring_test)
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${A_TIMEOUT})
+  if("crash" IN_LIST A_LABELS OR A_AFTER_CRASH_TESTS)
+    list(APPEND environment "WARMRING_FAILPOINT_LOG=${WARMRING_FAILPOINT_LOG}")
+  endif()
   # Properties that are lists cannot pass through gtest_discover_tests; ctest reads this file after
   # the one that discovers.
   set(properties "LABELS [==[${A_LABELS}]==] ENVIRONMENT [==[${environment}]==]")
+  if(A_AFTER_CRASH_TESTS)
+    string(APPEND properties " FIXTURES_REQUIRED crash_tests")
+  elseif("crash" IN_LIST A_LABELS)
+    string(APPEND properties " FIXTURES_SETUP crash_tests FIXTURES_REQUIRED crash_points_log")
+  endif()
   if(A_SERIAL)
     string(APPEND properties " RUN_SERIAL TRUE")
   endif()

@@ -22,11 +22,12 @@ const FenceAck* AckOf(const MigrationRecord& record, const Reports& reports, con
   return node->fence->floor.Next() == record.wave_epoch ? &*node->fence : nullptr;
 }
 
-bool LeaseExpired(const MigrationRecord& record, const NodeId& donor) {
-  return std::any_of(record.evidence.begin(), record.evidence.end(),
-                     [&](const FenceEvidence& evidence) {
-                       return evidence.donor == donor && evidence.kind == EvidenceKind::kLease;
-                     });
+// The evidence by which `donor` was passed over, or null.
+const FenceEvidence* PassedOver(const MigrationRecord& record, const NodeId& donor) {
+  for (const FenceEvidence& evidence : record.evidence) {
+    if (evidence.donor == donor && evidence.kind != EvidenceKind::kAck) return &evidence;
+  }
+  return nullptr;
 }
 
 bool Answers(const PreparedReport& report, const PrepareTerms& terms, Epoch epoch) {
@@ -44,9 +45,9 @@ bool Answers(const PreparedReport& report, const PrepareTerms& terms, Epoch epoc
 
 }  // namespace
 
-Claim AllConnected(const std::vector<Flow>& flows, const Sessions& sessions) {
+Claim AllConnected(const std::set<NodeId>& nodes, const Sessions& sessions) {
   std::vector<NodeId> missing;
-  for (const NodeId& node : NodesOf(flows)) {
+  for (const NodeId& node : nodes) {
     const auto session = sessions.find(node);
     if (session == sessions.end() || !session->second.connected) missing.push_back(node);
   }
@@ -57,18 +58,20 @@ Claim AllConnected(const std::vector<Flow>& flows, const Sessions& sessions) {
 
 Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Sessions& sessions) {
   const std::vector<Flow> flows = RemainingFlows(record);
-  if (Claim connected = AllConnected(flows, sessions); !connected.holds) return connected;
+  std::set<NodeId> nodes = RecipientsOf(flows);
+  nodes.merge(DonorsOf(LiveFlows(record, flows)));
+  if (Claim connected = AllConnected(nodes, sessions); !connected.holds) return connected;
   Claim claim = {true, ""};
   // A recipient, for the version makes it one. A donor, for it closes what its map files under the
   // ranges of the fence: by an older one, keys of an override that has ended would be elsewhere.
-  for (const NodeId& node : NodesOf(flows)) {
+  for (const NodeId& node : nodes) {
     const Version applied = sessions.at(node).applied_version;
     if (applied < record.prepared_version) {
       return {false, fmt::format("waiting for {} to apply version {}: it has version {}", node,
                                  record.prepared_version.value, applied.value)};
     }
   }
-  for (const NodeId& recipient : RecipientsOf(flows)) {
+  for (const NodeId& recipient : RecipientsOf(LiveFlows(record, flows))) {
     const NodeReports* node = Find(reports, recipient);
     const bool warm =
         node != nullptr && node->warm.has_value() && node->warm->purged && node->warm->caught_up;
@@ -77,10 +80,14 @@ Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Ses
   return claim;
 }
 
+bool IsPassedOver(const MigrationRecord& record, const NodeId& donor) {
+  return PassedOver(record, donor) != nullptr;
+}
+
 std::vector<NodeId> OpenDonors(const MigrationRecord& record, const Reports& reports) {
   std::vector<NodeId> open;
   for (const NodeId& donor : DonorsOf(HandoverFlows(record))) {
-    if (AckOf(record, reports, donor) == nullptr && !LeaseExpired(record, donor)) {
+    if (AckOf(record, reports, donor) == nullptr && !IsPassedOver(record, donor)) {
       open.push_back(donor);
     }
   }
@@ -96,10 +103,10 @@ Claim DonorsClosed(const MigrationRecord& record, const Reports& reports) {
 std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Reports& reports) {
   std::vector<FenceEvidence> evidence;
   for (const NodeId& donor : DonorsOf(HandoverFlows(record))) {
-    // A lease once found expired has decided how the recipients prepare: a late acknowledgement
-    // does not make the commit clean.
-    if (LeaseExpired(record, donor)) {
-      evidence.push_back({donor, EvidenceKind::kLease, {}, "", 0, false});
+    // To have been passed over has decided how the recipients prepare: a late acknowledgement does
+    // not make the commit clean.
+    if (const FenceEvidence* passed_over = PassedOver(record, donor)) {
+      evidence.push_back(*passed_over);
     } else if (const FenceAck* ack = AckOf(record, reports, donor)) {
       evidence.push_back({donor, EvidenceKind::kAck, Find(reports, donor)->incarnation, ack->log_id,
                           ack->watermark, ack->dirty_complete});
@@ -116,9 +123,10 @@ std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const 
   for (const Flow& flow : HandoverFlows(record)) {
     if (flow.to != recipient) continue;
     const FenceAck* ack = AckOf(record, reports, flow.from);
-    const bool expired = LeaseExpired(record, flow.from);
-    if (ack == nullptr && !expired) return std::nullopt;
-    if (expired || (undo && !ack->dirty_complete)) terms.mode = PrepareTask::Mode::kPurge;
+    const bool passed_over = IsPassedOver(record, flow.from);
+    if (ack == nullptr && !passed_over) return std::nullopt;
+    const bool is_lost = passed_over || IsDead(record, flow.from);
+    if (is_lost || (undo && !ack->dirty_complete)) terms.mode = PrepareTask::Mode::kPurge;
     terms.donors.push_back(
         {flow.from, ack == nullptr ? "" : ack->log_id, ack == nullptr ? 0 : ack->watermark});
   }
@@ -128,7 +136,7 @@ std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const 
 bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient) {
   const std::vector<Flow> flows = HandoverFlows(record);
   return std::any_of(flows.begin(), flows.end(), [&](const Flow& flow) {
-    return flow.to == recipient && LeaseExpired(record, flow.from);
+    return flow.to == recipient && IsPassedOver(record, flow.from);
   });
 }
 
@@ -153,7 +161,7 @@ Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {
 VerifySum SumOfVerification(const MigrationRecord& record, const Reports& reports) {
   VerifySum sum;
   sum.done = true;
-  for (const NodeId& recipient : RecipientsOf(RemainingFlows(record))) {
+  for (const NodeId& recipient : RecipientsOf(LiveFlows(record, RemainingFlows(record)))) {
     const NodeReports* node = Find(reports, recipient);
     if (node == nullptr || !node->verify.has_value()) {
       sum.done = false;

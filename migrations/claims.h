@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,25 +29,26 @@ struct Claim {
   std::string missing;
 };
 
-// Every donor and recipient has a session.
-Claim AllConnected(const std::vector<Flow>& flows, const Sessions& sessions);
+// Each of them has a session.
+Claim AllConnected(const std::set<NodeId>& nodes, const Sessions& sessions);
 
 // Every recipient of the remaining moves has purged and has caught up; they and the donors know the
-// prepare version and are connected.
+// prepare version and are connected. Of a dead donor nothing is wanted.
 Claim AllWarmed(const MigrationRecord& record, const Reports& reports, const Sessions& sessions);
 
-// Every donor of the hand-over has closed its ranges: an acknowledgement of this wave's floor, or a
-// lease found expired. Missing names those who have not.
+// Every donor of the hand-over has closed its ranges: an acknowledgement of this wave's floor, or
+// it was passed over, for its lease was found expired or an operator says so. Missing names those
+// who have not.
 Claim DonorsClosed(const MigrationRecord& record, const Reports& reports);
+bool IsPassedOver(const MigrationRecord& record, const NodeId& donor);
 std::vector<NodeId> OpenDonors(const MigrationRecord& record, const Reports& reports);
 std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Reports& reports);
 
 // What the recipient of a hand-over has to be complete for.
 //   kChanges  a wave whose donors all acknowledged.
 //   kDirty    an undo whose owners all acknowledged with a whole dirty set.
-//   kPurge    otherwise. A recipient with one donor that did not acknowledge drops all that it gets
-//   in
-//             this hand-over: simple, and safe.
+//   kPurge    otherwise. A recipient with one donor that did not acknowledge, or is taken for dead,
+//             drops all that it gets in this hand-over: simple, and safe.
 struct PrepareTerms {
   struct Donor {
     NodeId node;

@@ -1,5 +1,6 @@
 #include "migrations/handover.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace warmring {
@@ -87,6 +88,16 @@ std::vector<Flow> HandoverFlows(const MigrationRecord& record) {
 std::vector<RangeMove> HandoverMoves(const MigrationRecord& record) {
   const Handover handover = HandoverOf(record);
   return Turned(MovesOfWaves(record.preview, handover.first, handover.end), handover.backwards);
+}
+
+bool IsDead(const MigrationRecord& record, const NodeId& node) {
+  const std::vector<NodeId>& dead = record.preview.nodes_dead;
+  return std::binary_search(dead.begin(), dead.end(), node);
+}
+
+std::vector<Flow> LiveFlows(const MigrationRecord& record, std::vector<Flow> flows) {
+  std::erase_if(flows, [&](const Flow& flow) { return IsDead(record, flow.from); });
+  return flows;
 }
 
 std::set<NodeId> DonorsOf(const std::vector<Flow>& flows) {

@@ -38,6 +38,10 @@ std::vector<Flow> CommittedFlows(const MigrationRecord& record);
 std::vector<Flow> HandoverFlows(const MigrationRecord& record);
 std::vector<RangeMove> HandoverMoves(const MigrationRecord& record);
 
+// Without those whose donor is dead: what is copied, and whose donor is asked.
+std::vector<Flow> LiveFlows(const MigrationRecord& record, std::vector<Flow> flows);
+bool IsDead(const MigrationRecord& record, const NodeId& node);
+
 std::set<NodeId> DonorsOf(const std::vector<Flow>& flows);
 std::set<NodeId> RecipientsOf(const std::vector<Flow>& flows);
 std::set<NodeId> NodesOf(const std::vector<Flow>& flows);

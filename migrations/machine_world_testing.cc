@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/placement/preference.h"
 #include "migrations/handover.h"
 
 namespace warmring {
@@ -148,6 +149,12 @@ absl::Status MachineWorld::Command(OperatorCommand command) {
   return status;
 }
 
+absl::Status MachineWorld::Force(const ForceFence& force) {
+  const absl::Status status = machine_->Check(force, View());
+  if (status.ok()) Deliver(force);
+  return status;
+}
+
 void MachineWorld::Step() {
   Misfortune();
   now_ = now_ + kMoment;
@@ -214,6 +221,9 @@ std::string MachineWorld::Execute(const PersistCommand& command) {
       return "update";
     }
     next = *applied;
+    if (!next->spec().domains.best_effort && CountDomainViolations(*next) > 0) {
+      Fault(fmt::format("{} puts copies into one failure domain", StepName(command.step)));
+    }
     if (command.next.final_version != next->version()) return "head version";
   }
   if (command.reserve_epoch) {
@@ -322,7 +332,7 @@ void MachineWorld::StallWatch(const NodeId& node, Membership::Ptr map) {
   if (!owner.view.Grant({seq, term_, kLease, map->version(), {}}).ok()) Fault("no older lease");
 }
 
-void MachineWorld::MoveHeadOn() { head_ = *Apply(*head_, Update()); }
+void MachineWorld::MoveHeadOn(const Update& update) { head_ = *Apply(*head_, update); }
 
 // An owner installs from its own watch, which is another connection than its session.
 void MachineWorld::InstallHead(Owner& owner) {
@@ -338,10 +348,10 @@ void MachineWorld::InstallHead(Owner& owner) {
     if (owner.view.Owns(PointAt(owner, i)) && !owned_before && before != nullptr) {
       owner.dirty_complete = true;
     }
-    if (!owner.view.IsEntitled(PointAt(owner, i))) {
-      owner.values.erase(i);
-      owner.dirty.erase(i);
-    }
+    if (owner.view.IsEntitled(PointAt(owner, i))) continue;
+    owner.dirty.erase(i);
+    const std::optional<NodeIndex> self = head_->FindNode(owner.id);
+    if (!self.has_value() || !head_->IsFollower(*self, keys_[i].hash)) owner.values.erase(i);
   }
 }
 
@@ -494,11 +504,21 @@ void MachineWorld::WriteEverywhere() {
       owner.dirty.insert(i);
       ++owner.position;
     }
+    if (!writer.empty()) CopyToFollowers(i);
     if (!writer.empty()) {
       unowned_since_[i] = now_;
     } else if (unowned_since_.count(i) > 0) {
       unowned_ = std::max(unowned_, now_ - unowned_since_[i]);
     }
+  }
+}
+
+void MachineWorld::CopyToFollowers(size_t i) {
+  const size_t range = head_->RangeIndexOf(keys_[i].hash);
+  for (const NodeIndex follower : head_->FollowersAt(range)) {
+    if (follower == kNoNode) continue;
+    Owner& owner = owners_.at(head_->nodes()[follower].id);
+    if (owner.up && !owner.view.Owns(PointAt(owner, i))) owner.values[i] = latest_[i];
   }
 }
 

@@ -19,7 +19,9 @@ namespace warmring {
 // A small world for stories about one migration: a store that executes persists, owners that hold
 // leases, take writes, copy and answer tasks, and a machine that may be lost and begun again from
 // its record at any point. It checks the promises after everything that happens and collects what
-// breaks them in `faults()`. Deterministic: no clock, no thread; chance comes from a seed.
+// breaks them in `faults()`. Where a range has followers, an application copies to them what their
+// owner accepts, before it is acknowledged. Deterministic: no clock, no thread; chance comes from a
+// seed.
 class MachineWorld {
  public:
   // What may go wrong by chance at each step, in 1/1000.
@@ -45,6 +47,7 @@ class MachineWorld {
 
   // Operators.
   absl::Status Command(OperatorCommand command);
+  absl::Status Force(const ForceFence& force);
 
   // Faults.
   void RestartServer();  // the machine begins again from its record; sessions re-open
@@ -63,7 +66,7 @@ class MachineWorld {
   // May change a report before it is delivered, or drop it by returning false.
   void set_report_filter(std::function<bool(TaskReport&)> filter) { filter_ = std::move(filter); }
   // Another change of the membership, not of this migration.
-  void MoveHeadOn();
+  void MoveHeadOn(const Update& update = {});
   void Deliver(const MachineEvent& event);
 
   const MigrationRecord& record() const { return record_; }
@@ -140,6 +143,7 @@ class MachineWorld {
   template <typename Body>
   void Report(const Owner& owner, const Task& task, Body body);
   void WriteEverywhere();
+  void CopyToFollowers(size_t i);
   void CheckReads();
   void Fault(const std::string& what);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/reason.h"
 #include "migrations/claims.h"
+#include "migrations/conflict.h"
 #include "migrations/handover.h"
 #include "migrations/step_builder.h"
 #include "migrations/task_list.h"
@@ -21,8 +22,12 @@ const absl::Duration kConflictPause = absl::Milliseconds(50);
 // A hand-over that takes longer than this says what it waits for.
 const absl::Duration kHandoverPatience = absl::Seconds(1);
 
+// A failover that failed is tried again so much later.
+const absl::Duration kFailoverRest = absl::Seconds(1);
+
 constexpr char kAbortedByOperator[] = "aborted by an operator";
 constexpr char kPaused[] = "paused by an operator";
+constexpr size_t kMaxReasonBytes = 1024;
 
 constexpr uint32_t If(bool holds, Evidence bit) { return holds ? static_cast<uint32_t>(bit) : 0; }
 
@@ -58,7 +63,16 @@ absl::Status NotAllowed(const MigrationRecord& record, std::string_view command,
                     {{"migration", record.id}, {"stage", std::string(StageName(record.stage))}});
 }
 
+bool IsFailoverRecord(const MigrationRecord& record) { return !record.preview.nodes_dead.empty(); }
+
+bool IsBeingFenced(const MigrationRecord& record) {
+  return record.stage == Stage::kFencing || record.stage == Stage::kUndoFencing;
+}
+
 absl::Status CheckAbort(const MigrationRecord& record) {
+  if (IsFailoverRecord(record) && record.waves_committed > 0) {
+    return NotAllowed(record, "abort", "there is nobody to go back to; it goes on until it works");
+  }
   if (record.stage == Stage::kSoaking) {
     return NotAllowed(record, "abort", "all is committed; undo it instead");
   }
@@ -69,6 +83,9 @@ absl::Status CheckAbort(const MigrationRecord& record) {
 }
 
 absl::Status CheckUndo(const MigrationRecord& record) {
+  if (IsFailoverRecord(record)) {
+    return NotAllowed(record, "undo", "there is nobody to go back to");
+  }
   if (record.stage == Stage::kUndoFencing) {
     return NotAllowed(record, "undo", "it is being undone already; wait for its end");
   }
@@ -184,15 +201,33 @@ void MigrationMachine::Absorb(const MachineEvent& event, const MachineView& view
     AbsorbReport(*report, view);
   } else if (const auto* command = std::get_if<OperatorCommand>(&event)) {
     if (!Check(*command).ok()) return;
-    if (persisting_.has_value()) {
-      commands_while_persisting_.push_back(*command);
-      return;
-    }
-    ApplyCommand(*command, view);
+    commands_.push_back(event);
+  } else if (IsToBeApplied(event)) {
+    commands_.push_back(event);
   }
   if (persisting_.has_value()) return;
-  for (OperatorCommand late : std::exchange(commands_while_persisting_, {})) {
-    if (!finished()) ApplyCommand(late, view);
+  for (const MachineEvent& due : std::exchange(commands_, {})) {
+    if (!finished()) ApplyDue(due, view);
+  }
+}
+
+bool MigrationMachine::IsToBeApplied(const MachineEvent& event) {
+  return std::holds_alternative<ForceFence>(event) || std::holds_alternative<Preempt>(event) ||
+         std::holds_alternative<CannotBegin>(event);
+}
+
+void MigrationMachine::ApplyDue(const MachineEvent& event, const MachineView& view) {
+  if (const auto* command = std::get_if<OperatorCommand>(&event)) {
+    ApplyCommand(*command, view);
+  } else if (const auto* force = std::get_if<ForceFence>(&event)) {
+    ApplyForce(*force, view);
+  } else if (const auto* preempt = std::get_if<Preempt>(&event)) {
+    ApplyPreemption(*preempt, view);
+  } else if (const auto* cannot = std::get_if<CannotBegin>(&event)) {
+    if (!record_.queued) return;
+    draft_.abort_requested = true;
+    draft_.failure = cannot->why;
+    draft_changed_ = true;
   }
 }
 
@@ -223,7 +258,7 @@ void MigrationMachine::AbsorbPersisted(const MachineView& view) {
 // Grants from here on carry this wave's floors, so what counts is what was granted before.
 void MigrationMachine::SnapshotBeliefs(const MachineView& view) {
   beliefs_.clear();
-  if (record_.stage != Stage::kFencing) return;
+  if (!IsBeingFenced(record_)) return;
   for (const auto& [node, session] : view.sessions) beliefs_[node] = session.belief_until;
 }
 
@@ -295,13 +330,135 @@ void MigrationMachine::ApplyCommand(OperatorCommand command, const MachineView& 
   AddHistory(draft_, view.wall, fmt::format("{} asked for", CommandName(command)));
 }
 
+absl::Status MigrationMachine::Check(const ForceFence& force, const MachineView& view) const {
+  constexpr std::string_view kCommand = "force-fence";
+  if (finished()) {
+    return NotAllowed(record_, kCommand, "it has ended; submit a new migration");
+  }
+  if (force.reason.empty() || force.reason.size() > kMaxReasonBytes) {
+    return WithReason(absl::InvalidArgumentError(fmt::format(
+                          "reason: it has {} bytes: say in 1 to {} why '{}' is known to be dead",
+                          force.reason.size(), kMaxReasonBytes, Printable(force.node))),
+                      "BAD_FIELD");
+  }
+  if (!IsBeingFenced(record_)) {
+    return NotAllowed(record_, kCommand,
+                      "nothing is being fenced now; wait until a wave is, or abort it");
+  }
+  const std::set<NodeId> donors = DonorsOf(HandoverFlows(record_));
+  if (!donors.contains(force.node)) {
+    return WithReason(
+        absl::InvalidArgumentError(fmt::format("node: '{}' gives nothing now: name one of {}",
+                                               Printable(force.node), absl::StrJoin(donors, ", "))),
+        "BAD_FIELD");
+  }
+  const std::vector<NodeId> open = OpenDonors(record_, reports_);
+  if (std::find(open.begin(), open.end(), force.node) == open.end()) {
+    return NotAllowed(record_, kCommand,
+                      fmt::format("'{}' is closed already; look at what it waits for", force.node));
+  }
+  if (record_.forced.size() >= kMaxForced) {
+    return NotAllowed(record_, kCommand, "it was forced too often; abort it");
+  }
+  const absl::Duration left = BeliefIn(force.node, view) - view.now;
+  if (left <= absl::ZeroDuration() || force.accept_data_loss) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(fmt::format(
+          "migration '{}': the lease of '{}' may hold until {}, for {} more: if it is alive and "
+          "clients reach it, it accepts writes so long, which are lost, and two nodes accept "
+          "writes for {:.3f}% of hash space: wait, or accept the loss",
+          record_.id, force.node,
+          absl::FormatTime("%H:%M:%SZ", view.wall + left, absl::UTCTimeZone()),
+          absl::FormatDuration(absl::Trunc(left, absl::Milliseconds(1))),
+          RangesByDonor(HandoverMoves(record_))[force.node].Share() * 100)),
+      "LEASE_MAY_HOLD", {{"migration", record_.id}, {"node", force.node}});
+}
+
+// By the grants before the floors went out: an owner takes the floors with any later grant. One
+// that has no session was never granted anything.
+Instant MigrationMachine::BeliefIn(const NodeId& donor, const MachineView& view) const {
+  const auto belief = beliefs_.find(donor);
+  return belief == beliefs_.end() ? view.now : belief->second;
+}
+
+void MigrationMachine::ApplyForce(const ForceFence& force, const MachineView& view) {
+  if (!Check(force, view).ok()) return;
+  if (std::any_of(draft_.evidence.begin(), draft_.evidence.end(),
+                  [&](const FenceEvidence& known) { return known.donor == force.node; })) {
+    return;
+  }
+  ForcedFence forced;
+  forced.donor = force.node;
+  forced.author = Printable(force.author, kMaxReasonBytes);
+  forced.reason = Printable(force.reason, kMaxReasonBytes);
+  forced.time = view.wall;
+  forced.wave = record_.wave;
+  forced.is_undo = record_.stage == Stage::kUndoFencing;
+  forced.lease_left = std::max(absl::ZeroDuration(), BeliefIn(force.node, view) - view.now);
+  AddHistory(draft_, view.wall,
+             fmt::format("FORCED by {}: {} is taken as dead{}, its recipients start without its "
+                         "copy; reason: {}",
+                         force.author, force.node,
+                         forced.lease_left > absl::ZeroDuration()
+                             ? fmt::format(", {} before its lease is over (writes that it accepts "
+                                           "until then are lost)",
+                                           absl::FormatDuration(forced.lease_left))
+                             : "",
+                         force.reason));
+  draft_.evidence.push_back({force.node, EvidenceKind::kForce, {}, "", 0, false});
+  draft_.forced.push_back(std::move(forced));
+  draft_changed_ = true;
+}
+
+void MigrationMachine::ApplyPreemption(const Preempt& preempt, const MachineView& view) {
+  if (!draft_.preempted_by.empty()) return;
+  draft_.preempted_by = preempt.by;
+  draft_.failure = fmt::format("it makes way for the failover '{}'", preempt.by);
+  draft_changed_ = true;
+  AddHistory(draft_, view.wall, draft_.failure);
+}
+
+// The shortest way to an end that leaves nothing half done: forward where all is committed, back
+// where nothing is. In between, what is committed stays: its donors may be what is dead.
+std::optional<PersistCommand> MigrationMachine::MakeWay(const MachineView& view) {
+  const std::string why = draft_.failure;
+  switch (record_.stage) {
+    case Stage::kPlanned:
+    case Stage::kWarming:
+    case Stage::kVerifying:
+      return Abort(why, view);
+    case Stage::kFencing:
+      return Take(record_.waves_committed == 0 ? Step::kAbortFencing : Step::kRetreat, kNoEvidence,
+                  why, view);
+    case Stage::kCommitted:
+    case Stage::kSoaking:  // in part, after an undo that did not work
+      if (record_.waves_committed < record_.preview.waves) {
+        return Take(Step::kGiveUp, kNoEvidence,
+                    fmt::format("{}: {} of {} waves are committed and stay", why,
+                                record_.waves_committed, record_.preview.waves),
+                    view);
+      }
+      return record_.stage == Stage::kCommitted ? Take(Step::kStartSoak, kLastWave, why, view)
+                                                : Take(Step::kRelease, kSoakOver, why, view);
+    case Stage::kUndoFencing:
+      return Take(Step::kAbandonUndo, kNoEvidence, why, view);
+    case Stage::kSucceeded:
+    case Stage::kAborted:
+    case Stage::kRolledBack:
+    case Stage::kFailed:
+      break;
+  }
+  return std::nullopt;
+}
+
 std::optional<PersistCommand> MigrationMachine::Decide(const MachineView& view) {
   if (view.now < retry_persist_) {
     WakeAt(retry_persist_);
     return std::nullopt;
   }
   held_.clear();
-  std::optional<PersistCommand> step = DecideStage(view);
+  std::optional<PersistCommand> step =
+      draft_.preempted_by.empty() ? DecideStage(view) : MakeWay(view);
   if (!step.has_value() && draft_changed_) step = BuildTouch(draft_);
   return step;
 }
@@ -345,12 +502,18 @@ std::optional<PersistCommand> MigrationMachine::Abort(std::string reason, const 
 }
 
 std::optional<PersistCommand> MigrationMachine::DecidePlanned(const MachineView& view) {
-  if (draft_.abort_requested) return Abort(kAbortedByOperator, view);
+  if (draft_.abort_requested) return Abort(draft_.failure, view);
+  if (record_.queued) {
+    held_ = "it waits for its turn";
+    return std::nullopt;
+  }
   const Version head = view.head->version();
-  if (head != record_.preview.base_version) {
-    return Abort(fmt::format("the membership moved on from version {} to {}: plan again",
-                             record_.preview.base_version.value, head.value),
-                 view);
+  if (const absl::Status fits = CheckStillFits(record_.preview, *view.head); !fits.ok()) {
+    if (!IsFailoverRecord(record_)) return Abort("the membership moved on: " + Text(fits), view);
+    MigrationRecord next = draft_;
+    next.queued = true;
+    AddHistory(next, view.wall, "to be planned again: " + Text(fits));
+    return BuildTouch(next);
   }
   const bool moves = !record_.preview.moves.empty();
   const Step step = moves ? Step::kPrepare : Step::kSettle;
@@ -361,7 +524,7 @@ std::optional<PersistCommand> MigrationMachine::DecidePlanned(const MachineView&
     held_ = kPaused;
     return std::nullopt;
   }
-  if (!moves && !record_.preview.overrides.empty() && EndedOverrides(view).empty()) {
+  if (!moves && !record_.preview.overrides.empty() && EndedOverrides(record_.id, view).empty()) {
     held_ =
         fmt::format("waiting for every node to be connected and to apply version {}", head.value);
     return std::nullopt;
@@ -428,6 +591,7 @@ std::optional<PersistCommand> MigrationMachine::DecideVerifying(const MachineVie
           : draft_.awaiting_promotion ? "awaiting promotion"
                                       : warmed.missing;
   if (draft_.paused || draft_.awaiting_promotion) return std::nullopt;
+  if (RestsAfterFailedWave(view)) return std::nullopt;
   if (sum.done && warmed.holds) {
     return Take(
         Step::kFenceWave,
@@ -459,12 +623,19 @@ std::optional<PersistCommand> MigrationMachine::HandOver(Step step, const Machin
   }
   if (!closed.holds || !ready.holds) return std::nullopt;
   std::vector<FenceEvidence> evidence = EvidenceOf(record_, reports_);
-  const bool unclean =
-      std::any_of(evidence.begin(), evidence.end(),
-                  [](const FenceEvidence& fence) { return fence.kind == EvidenceKind::kLease; });
+  const auto by = [&](EvidenceKind kind) {
+    return std::any_of(evidence.begin(), evidence.end(),
+                       [kind](const FenceEvidence& fence) { return fence.kind == kind; });
+  };
+  const bool forced = by(EvidenceKind::kForce);
+  const bool expired = by(EvidenceKind::kLease);
+  const bool unclean = forced || expired || IsFailoverRecord(record_);
   std::string note = step == Step::kCommitWave
                          ? fmt::format("{} is committed{}", Waves(record_),
-                                       unclean ? " on the expiry of a lease" : "")
+                                       forced    ? " by force"
+                                       : expired ? " on the expiry of a lease"
+                                       : unclean ? " without what its donors had"
+                                                 : "")
                          : fmt::format("{} committed waves are undone", record_.waves_committed);
   std::optional<PersistCommand> commit =
       Take(step, If(closed.holds, kDonorsClosed) | If(ready.holds, kRecipientsReady),
@@ -480,12 +651,16 @@ std::optional<PersistCommand> MigrationMachine::DecideFencing(const MachineView&
     return GiveWaveUp(fmt::format("{} failed: {}", Waves(record_), failure), view);
   }
   if (auto commit = HandOver(Step::kCommitWave, view)) return commit;
+  if (draft_.evidence != record_.evidence) return std::nullopt;  // forced: to be written first
+  if (auto passed_over = PassOverExpired(view)) return passed_over;
   const Instant deadline = fence_since_ + FenceTimeout(view);
   if (view.now < deadline) {
     WakeAt(deadline);
     return std::nullopt;
   }
-  if (auto passed_over = PassOverExpired(view)) return passed_over;
+  if (WaitsForLease(view)) return std::nullopt;
+  // Nobody serves the range: to begin again would only take longer.
+  if (IsFailoverRecord(record_)) return std::nullopt;
   const Claim closed = DonorsClosed(record_, reports_);
   const Claim ready = RecipientsReady(record_, reports_);
   return GiveWaveUp(fmt::format("{} failed: {} within {}, the fence timeout", Waves(record_),
@@ -494,17 +669,47 @@ std::optional<PersistCommand> MigrationMachine::DecideFencing(const MachineView&
                     view);
 }
 
-// Under the policy that allows it: every donor that is silent can hold no lease any more, so that
-// nothing can be written there under an old epoch. This is recorded before anybody acts on it,
-// since it decides that recipients drop their copies: a later acknowledgement must not bring those
-// back.
+// Whether the end of its lease may stand for the acknowledgement of `donor`.
+bool MigrationMachine::MayPassOver(const NodeId& donor) const {
+  return IsDead(record_, donor) || record_.plan.strategy.fence_policy == FencePolicy::kAckOrLease;
+}
+
+// Whether all that is open will be over with a lease. Says until when, and comes back then.
+bool MigrationMachine::WaitsForLease(const MachineView& view) {
+  const std::vector<NodeId> open = OpenDonors(record_, reports_);
+  Instant until = view.now;
+  for (const NodeId& donor : open) {
+    if (!MayPassOver(donor)) return false;
+    until = std::max(until, BeliefIn(donor, view));
+  }
+  if (open.empty() || until <= view.now) return false;
+  const absl::Duration left = until - view.now;
+  held_ = fmt::format(
+      "{} did not acknowledge the fence: waiting until {}, for {}, for the end of "
+      "its lease",
+      absl::StrJoin(open, ", "),
+      absl::FormatTime("%H:%M:%SZ", view.wall + left, absl::UTCTimeZone()),
+      absl::FormatDuration(absl::Ceil(left, absl::Milliseconds(1))));
+  WakeAt(until);
+  return true;
+}
+
+// Every donor that is silent can hold no lease any more, so that nothing can be written there under
+// an old epoch; and either it is known to be dead, or it was given its time to answer. This is
+// recorded before anybody acts on it, since it decides that recipients drop their copies: a later
+// acknowledgement must not bring those back.
 std::optional<PersistCommand> MigrationMachine::PassOverExpired(const MachineView& view) {
-  if (record_.plan.strategy.fence_policy != FencePolicy::kAckOrLease) return std::nullopt;
   const std::vector<NodeId> open = OpenDonors(record_, reports_);
   if (open.empty()) return std::nullopt;
+  const Instant deadline = fence_since_ + FenceTimeout(view);
   for (const NodeId& donor : open) {
-    const auto belief = beliefs_.find(donor);
-    if (belief == beliefs_.end() || view.now < belief->second) return std::nullopt;
+    if (!MayPassOver(donor)) return std::nullopt;
+    const Instant from =
+        IsDead(record_, donor) ? BeliefIn(donor, view) : std::max(BeliefIn(donor, view), deadline);
+    if (view.now >= from) continue;
+    if (IsDead(record_, donor)) WaitsForLease(view);
+    WakeAt(from);
+    return std::nullopt;
   }
   MigrationRecord next = draft_;
   for (const NodeId& donor : open) {
@@ -518,8 +723,29 @@ std::optional<PersistCommand> MigrationMachine::PassOverExpired(const MachineVie
 
 std::optional<PersistCommand> MigrationMachine::GiveWaveUp(std::string reason,
                                                            const MachineView& view) {
+  if (auto retry = TryWaveAgain(reason, view)) return retry;
   const Step step = record_.waves_committed == 0 ? Step::kAbortFencing : Step::kRetreat;
   return Take(step, kNoEvidence, std::move(reason), view);
+}
+
+// Releases the wave, to commit it later: of itself while it has attempts left, then if somebody
+// asks for it, where the plan says so. A failover has nowhere else to go.
+std::optional<PersistCommand> MigrationMachine::TryWaveAgain(const std::string& reason,
+                                                             const MachineView& view) {
+  if (IsStopRequested(draft_)) return std::nullopt;
+  const Strategy& strategy = record_.plan.strategy;
+  const uint32_t next = record_.wave_attempt + 1;
+  const bool again = IsFailoverRecord(record_) || next < strategy.wave_attempts;
+  if (!again && strategy.on_wave_failure != WaveFailure::kPause) return std::nullopt;
+  std::optional<PersistCommand> release =
+      Take(record_.waves_committed == 0 ? Step::kRetryFirst : Step::kRetryWave, kNoEvidence,
+           fmt::format("{}; {}", reason,
+                       again ? fmt::format("attempt {} follows", next + 1)
+                             : "paused: resume tries it again, abort undoes the migration"),
+           view);
+  release->next.wave_attempt = again ? next : 0;
+  release->next.paused = release->next.paused || !again;
+  return release;
 }
 
 std::optional<PersistCommand> MigrationMachine::DecideCommitted(const MachineView& view) {
@@ -545,9 +771,9 @@ std::optional<PersistCommand> MigrationMachine::DecideNextWave(const MachineView
     held_ = fmt::format("waiting for the remaining waves to be warm (transfer attempt {})",
                         record_.attempt + 1);
   }
-  if (draft_.paused || !warmed.holds) return std::nullopt;
+  if (draft_.paused || !warmed.holds || RestsAfterFailedWave(view)) return std::nullopt;
   const absl::Duration left = record_.plan.strategy.hold - Elapsed(view);
-  if (left > absl::ZeroDuration()) {
+  if (left > absl::ZeroDuration() && !IsFailoverRecord(record_)) {
     WakeAt(view.now + left);
     return std::nullopt;
   }
@@ -556,13 +782,25 @@ std::optional<PersistCommand> MigrationMachine::DecideNextWave(const MachineView
               fmt::format("held for {}", absl::FormatDuration(record_.plan.strategy.hold)), view);
 }
 
+// Writes that waited for a wave in vain get as long to go through before the next attempt.
+bool MigrationMachine::RestsAfterFailedWave(const MachineView& view) {
+  if (record_.wave_attempt == 0) return false;
+  const absl::Duration rest = IsFailoverRecord(record_) ? kFailoverRest : FenceTimeout(view);
+  const absl::Duration left = rest - Elapsed(view);
+  if (left <= absl::ZeroDuration()) return false;
+  held_ = fmt::format("attempt {} of {} comes in {}", record_.wave_attempt + 1, Waves(record_),
+                      absl::FormatDuration(absl::Ceil(left, absl::Milliseconds(1))));
+  WakeAt(view.now + left);
+  return true;
+}
+
 std::optional<PersistCommand> MigrationMachine::TryUndo(const MachineView& view) {
   if (view.now < retry_undo_) {
     held_ = record_.failure;
     WakeAt(retry_undo_);
     return std::nullopt;
   }
-  const Claim connected = AllConnected(CommittedFlows(record_), view.sessions);
+  const Claim connected = AllConnected(NodesOf(CommittedFlows(record_)), view.sessions);
   held_ = connected.holds ? "" : "the undo is " + connected.missing;
   if (!connected.holds) return std::nullopt;
   return Take(Step::kFenceUndo, kUndoPossible, draft_.failure, view);
@@ -571,7 +809,7 @@ std::optional<PersistCommand> MigrationMachine::TryUndo(const MachineView& view)
 std::optional<PersistCommand> MigrationMachine::DecideSoaking(const MachineView& view) {
   if (IsStopRequested(draft_)) return TryUndo(view);
   const absl::Duration left = record_.plan.strategy.soak - Elapsed(view);
-  if (left > absl::ZeroDuration()) {
+  if (left > absl::ZeroDuration() && !IsFailoverRecord(record_)) {
     WakeAt(view.now + left);
     return std::nullopt;
   }
@@ -588,6 +826,7 @@ std::optional<PersistCommand> MigrationMachine::DecideUndoFencing(const MachineV
     return AbandonUndo(failure, view);
   }
   if (auto commit = HandOver(Step::kCommitUndo, view)) return commit;
+  if (draft_.evidence != record_.evidence) return std::nullopt;  // forced: to be written first
   const Instant deadline = fence_since_ + FenceTimeout(view);
   if (view.now < deadline) {
     WakeAt(deadline);
@@ -618,8 +857,11 @@ std::optional<PersistCommand> MigrationMachine::AbandonUndo(const std::string& r
 // Why the transfer of what is left has to begin afresh; empty when it need not. Remembers which
 // incarnations take part in this attempt.
 std::string MigrationMachine::TransferTrouble(const MachineView& view) {
-  const std::set<NodeId> nodes = NodesOf(RemainingFlows(record_));
+  const std::vector<Flow> flows = RemainingFlows(record_);
+  std::set<NodeId> nodes = RecipientsOf(flows);
+  nodes.merge(DonorsOf(LiveFlows(record_, flows)));
   if (std::string failure = FailureAmong(nodes); !failure.empty()) return failure;
+  if (IsFailoverRecord(record_)) return "";  // nothing is copied that could be lost
   for (const NodeId& node : nodes) {
     const auto session = view.sessions.find(node);
     if (session == view.sessions.end() || session->second.incarnation == Incarnation()) continue;
@@ -647,7 +889,7 @@ std::optional<PersistCommand> MigrationMachine::NewAttempt(const std::string& re
   const bool final = std::any_of(reports_.begin(), reports_.end(), [](const auto& entry) {
     return entry.second.failure.has_value() && !entry.second.failure->restart;
   });
-  if (final || record_.attempt + 1 >= kMaxAttempts) {
+  if (!IsFailoverRecord(record_) && (final || record_.attempt + 1 >= kMaxAttempts)) {
     std::string hopeless =
         final ? "the transfer failed: " + reason
               : fmt::format("the transfer failed {} times, last: {}", record_.attempt + 1, reason);

@@ -46,6 +46,26 @@ struct MachineView {
 
 enum class OperatorCommand : uint8_t { kPromote = 1, kPause, kResume, kAbort, kUndo };
 
+// An operator attests that a donor is dead: its acknowledgement is not waited for, and neither is
+// the end of its lease when what may be lost by that is accepted. Breaks safety; so it says who and
+// why.
+struct ForceFence {
+  NodeId node;
+  std::string author;
+  std::string reason;             // required; at most 1,024 bytes
+  bool accept_data_loss = false;  // required while the lease of the node may still hold
+};
+
+// A failover that is in the way of this migration wants it to end as soon as it can.
+struct Preempt {
+  MigrationId by;
+};
+
+// A migration that waited for its turn cannot be planned any more.
+struct CannotBegin {
+  std::string why;
+};
+
 // Things that happen to a machine.
 struct Started {};  // created, or recovered from the store
 struct Persisted {
@@ -55,7 +75,7 @@ struct PersistConflict {};  // the guard failed; nothing was written
 struct SessionsChanged {};
 struct TimerFired {};
 using MachineEvent = std::variant<Started, Persisted, PersistConflict, SessionsChanged, TimerFired,
-                                  TaskReport, OperatorCommand>;
+                                  TaskReport, OperatorCommand, ForceFence, Preempt, CannotBegin>;
 
 // One conditional transaction: record at revision `next.revision - 1` -> next, together with the
 // membership change and the epoch reservation when present. Guards: term, record revision, head
@@ -110,6 +130,12 @@ class MigrationMachine {
   // the way out. Check before feeding the command as an event.
   absl::Status Check(OperatorCommand command) const;
 
+  // The same for a forced fence. Errors: InvalidArgument: no reason, or one that is too long, or a
+  // node that is no donor of what is changing hands; FailedPrecondition: nothing is being fenced,
+  // the node has acknowledged, or its lease may still hold (LEASE_MAY_HOLD) and data loss is not
+  // accepted: the message says until when it may, and what can be lost.
+  absl::Status Check(const ForceFence& force, const MachineView& view) const;
+
   const MigrationRecord& record() const { return record_; }
   bool finished() const { return IsTerminal(record_.stage); }
   MigrationProgress Progress() const;
@@ -138,9 +164,19 @@ class MigrationMachine {
                                      const MachineView& view);
   std::optional<PersistCommand> Abort(std::string reason, const MachineView& view);
   std::optional<PersistCommand> GiveWaveUp(std::string reason, const MachineView& view);
+  static bool IsToBeApplied(const MachineEvent& event);
+  void ApplyDue(const MachineEvent& event, const MachineView& view);
   std::optional<PersistCommand> NewAttempt(const std::string& reason, const MachineView& view);
   std::optional<PersistCommand> TryUndo(const MachineView& view);
   std::optional<PersistCommand> PassOverExpired(const MachineView& view);
+  bool MayPassOver(const NodeId& donor) const;
+  bool RestsAfterFailedWave(const MachineView& view);
+  bool WaitsForLease(const MachineView& view);
+  std::optional<PersistCommand> TryWaveAgain(const std::string& reason, const MachineView& view);
+  std::optional<PersistCommand> MakeWay(const MachineView& view);
+  void ApplyForce(const ForceFence& force, const MachineView& view);
+  void ApplyPreemption(const Preempt& preempt, const MachineView& view);
+  Instant BeliefIn(const NodeId& donor, const MachineView& view) const;
   std::optional<PersistCommand> HandOver(Step step, const MachineView& view);
   std::string TransferTrouble(const MachineView& view);
   std::string FailureAmong(const std::set<NodeId>& nodes) const;
@@ -153,7 +189,8 @@ class MigrationMachine {
   MigrationRecord draft_;   // and what operators have asked for since
   bool draft_changed_ = false;
   std::optional<MigrationRecord> persisting_;  // outstanding
-  std::vector<OperatorCommand> commands_while_persisting_;
+  // Commands, forced fences and preemptions that wait for the persist that is outstanding.
+  std::vector<MachineEvent> commands_;
   std::map<NodeId, NodeReports> reports_;  // of the present incarnations
   std::map<NodeId, Incarnation> seen_;     // in the present transfer attempt
   std::map<NodeId, Instant> beliefs_;      // lease ends, as of the entry to Fencing

@@ -96,8 +96,10 @@ absl::Status CheckCount(const Membership& membership, const std::vector<Override
 
 // What `changes` move, by the memberships before and after.
 absl::StatusOr<std::vector<RangeMove>> MovesOf(const Membership& membership,
-                                               const std::vector<OverrideChange>& changes) {
+                                               const std::vector<OverrideChange>& changes,
+                                               const std::vector<Node>& joining) {
   Update update;
+  update.put_nodes = joining;
   const Epoch epoch = membership.HighestEpoch().Next();
   for (const OverrideChange& change : changes) {
     if (change.is_new) update.put_overrides.push_back({change.plane, change.rule, {}, Epoch()});
@@ -136,7 +138,7 @@ absl::StatusOr<OverridePlan> PlanOverrides(const Membership& membership,
   RETURN_IF_ERROR(CheckCount(membership, result.changes));
   std::sort(result.changes.begin(), result.changes.end(),
             [](const OverrideChange& a, const OverrideChange& b) { return a.plane < b.plane; });
-  ASSIGN_OR_RETURN(result.moves, MovesOf(membership, result.changes));
+  ASSIGN_OR_RETURN(result.moves, MovesOf(membership, result.changes, {}));
   // Rules that are as hashed already are removed without a move.
   const bool only_ends = std::all_of(
       result.changes.begin(), result.changes.end(),
@@ -145,6 +147,48 @@ absl::StatusOr<OverridePlan> PlanOverrides(const Membership& membership,
     return absl::InvalidArgumentError(
         "changes: nothing would move: the keys of these overrides are where they are to be");
   }
+  return result;
+}
+
+absl::StatusOr<OverridePlan> PassOverridesOn(const Membership& membership,
+                                             const std::map<NodeId, std::vector<NodeId>>& heirs,
+                                             const std::vector<Node>& joining) {
+  OverridePlan result;
+  for (const Override& item : membership.overrides()) {
+    OverrideChange change;
+    change.plane = item.plane;
+    change.rule = item.rule;
+    change.before = RangesOf(membership, item);
+    // Whoever has other keys of the rule comes first.
+    std::vector<NodeId> stay;
+    for (const PutOverride::Range& range : change.before) {
+      const bool leaves = heirs.contains(range.owner);
+      if (!leaves && std::find(stay.begin(), stay.end(), range.owner) == stay.end()) {
+        stay.push_back(range.owner);
+      }
+    }
+    size_t turn = 0;
+    for (PutOverride::Range range : change.before) {
+      if (const auto of_node = heirs.find(range.owner); of_node != heirs.end()) {
+        const bool joins = std::any_of(joining.begin(), joining.end(), [&](const Node& node) {
+          return node.id == of_node->second.front();
+        });
+        const std::vector<NodeId>& list = joins || stay.empty() ? of_node->second : stay;
+        range.owner = list[turn++ % list.size()];
+      }
+      if (!change.after.empty() && change.after.back().owner == range.owner) {
+        change.after.pop_back();
+      }
+      change.after.push_back(std::move(range));
+    }
+    // The first wraps, so it is the last one's neighbour, too.
+    if (change.after.size() > 1 && change.after.front().owner == change.after.back().owner) {
+      change.after.pop_back();
+    }
+    if (change.after.size() == 1) change.after.front().end = UINT64_MAX;
+    if (turn > 0) result.changes.push_back(std::move(change));
+  }
+  ASSIGN_OR_RETURN(result.moves, MovesOf(membership, result.changes, joining));
   return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -44,6 +45,15 @@ HashRangeSet WithKeysAsHashed(const Membership& membership, const HashRangeSet& 
 // Errors: InvalidArgument: a node that is no member, an override that is to be removed and is not
 // there, more overrides than OverrideTable::kMaxRules, a change that would move nothing.
 absl::StatusOr<OverridePlan> PlanOverrides(const Membership& membership, const MigrationPlan& plan);
+
+// What becomes of the overrides that give keys to nodes that leave without being asked: replaced
+// ones, or dead ones. Their parts go to `heirs` of the node, one after the other; the parts of
+// others stay. `joining` are the heirs that are no members yet.
+// REQUIRES: no moves are under way; each node has an heir, which is a member or joins.
+// Errors: those of Apply.
+absl::StatusOr<OverridePlan> PassOverridesOn(const Membership& membership,
+                                             const std::map<NodeId, std::vector<NodeId>>& heirs,
+                                             const std::vector<Node>& joining);
 
 // `change` as the membership holds it under `epoch`, before it or afterwards.
 PutOverride OverrideBefore(const OverrideChange& change, Epoch epoch);

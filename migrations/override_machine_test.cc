@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/placement/allocator.h"
+#include "migrations/base_testing.h"
 #include "migrations/machine_world_testing.h"
 #include "migrations/migration_machine.h"
 
@@ -27,32 +27,9 @@ const OverrideRule kTenant = {OverrideRule::Match::kPrefix, "tenant-"};
 const OverrideRule kNested = {OverrideRule::Match::kPrefix, "tenant-1"};
 const Plane kPlane = 1;
 
-Node MakeNode(int number) {
-  Node node;
-  node.id = fmt::format("cache-{:02}", number);
-  node.address = fmt::format("10.0.0.{}:6379", number + 1);
-  return node;
-}
-
-MembershipData BaseData(PlacementKind placement = PlacementKind::kRing) {
-  MembershipData data;
-  data.version = Version(41);
-  data.spec.id = "sessions";
-  data.spec.placement = placement;
-  data.spec.directory_bits = 10;
-  data.spec.tokens_per_node = 12;
-  for (int i = 0; i < 3; ++i) data.nodes.push_back(MakeNode(i));
-  data.ranges = InitialRanges(data.spec, data.nodes, Epoch(3));
-  return data;
-}
-
-Membership::Ptr Base(PlacementKind placement = PlacementKind::kRing) {
-  return *Membership::Create(BaseData(placement));
-}
-
 // The tenant is on cache-01.
 Membership::Ptr Isolated() {
-  MembershipData data = BaseData();
+  MembershipData data = BaseData(PlacementKind::kRing);
   data.overrides = {{kPlane, kTenant, {{UINT64_MAX, 1}}, Epoch(7)}};
   data.next_plane = 2;
   return *Membership::Create(std::move(data));
@@ -60,7 +37,7 @@ Membership::Ptr Isolated() {
 
 // The tenant was on a node of its own once.
 Membership::Ptr AsHashed() {
-  MembershipData data = BaseData();
+  MembershipData data = BaseData(PlacementKind::kRing);
   data.overrides = {{kPlane, kTenant, {}, Epoch(7)}};
   data.next_plane = 2;
   return *Membership::Create(std::move(data));
@@ -68,7 +45,7 @@ Membership::Ptr AsHashed() {
 
 // A tenant within the tenant was on a node of its own once.
 Membership::Ptr Nested() {
-  MembershipData data = BaseData();
+  MembershipData data = BaseData(PlacementKind::kRing);
   data.overrides = {{kPlane, kNested, {}, Epoch(7)}};
   data.next_plane = 2;
   return *Membership::Create(std::move(data));
@@ -124,7 +101,7 @@ TEST(OverrideMachineTest, ATenantGetsANodeOfItsOwn) {
 }
 
 TEST(OverrideMachineTest, ATenantIsSpreadOverSomeNodes) {
-  MachineWorld world(Base(), Set({"cache-02", "cache-00"}));
+  MachineWorld world(Base(PlacementKind::kRing), Set({"cache-02", "cache-00"}));
   ASSERT_TRUE(world.RunToEnd());
   EXPECT_THAT(world.faults(), IsEmpty());
   EXPECT_THAT(OwnersOfTenant(world.head()), ElementsAre("cache-00", "cache-02"));
@@ -156,7 +133,7 @@ TEST(OverrideMachineTest, ATenantGoesBackToEverybody) {
   EXPECT_EQ(world.head().data().next_plane, 2u) << "a plane is used once";
   for (int i = 0; i < 200; ++i) {
     const std::string key = fmt::format("tenant-{}", i);
-    EXPECT_EQ(OwnerOf(world.head(), key), OwnerOf(*Base(), key));
+    EXPECT_EQ(OwnerOf(world.head(), key), OwnerOf(*Base(PlacementKind::kRing), key));
   }
   ExpectOthersStayed(*Isolated(), world.head());
 }
@@ -173,7 +150,7 @@ TEST(OverrideMachineTest, ARuleStaysAsHashedWhileAMemberDoesNotKnow) {
 }
 
 TEST(OverrideMachineTest, AnUndoneRuleIsAsHashedUnderANewEpoch) {
-  MachineWorld world(Base(), Set({"cache-02"}));
+  MachineWorld world(Base(PlacementKind::kRing), Set({"cache-02"}));
   ASSERT_TRUE(world.RunToStage(Stage::kSoaking));
   ASSERT_TRUE(world.Command(OperatorCommand::kUndo).ok());
   ASSERT_TRUE(world.RunToEnd());
@@ -188,7 +165,7 @@ TEST(OverrideMachineTest, AnUndoneRuleIsAsHashedUnderANewEpoch) {
 TEST(OverrideMachineTest, AnOwnerThatMissedTheMoveServesNothingOld) {
   MigrationPlan plan = Set({"cache-02"});
   plan.strategy.fence_policy = FencePolicy::kAckOrLease;
-  MachineWorld world(Base(), plan);
+  MachineWorld world(Base(PlacementKind::kRing), plan);
   world.set_report_filter([](TaskReport& report) {
     return report.node != "cache-00" || !std::holds_alternative<FenceAck>(report.body);
   });
@@ -249,7 +226,7 @@ TEST(OverrideMachineTest, ALongerPrefixWinsAndGoesBackToTheShorter) {
 // A donor whose map still has a rule that is over files the rule's keys elsewhere: a fence of what
 // they hash to closes nothing of them before it has seen the end of the rule.
 TEST(OverrideMachineTest, AFenceIsForWhoKnowsTheRulesOfToday) {
-  MembershipData ended = BaseData();
+  MembershipData ended = BaseData(PlacementKind::kRing);
   ended.next_plane = 2;
   MembershipData before = AsHashed()->data();
   before.version = Version(40);
@@ -314,11 +291,11 @@ std::vector<Story> Stories() {
   MigrationPlan both = Set({"cache-02"});
   both.changes.push_back(SetOverride{kNested, {"cache-00", "cache-01"}});
   return {
-      {"a new rule", Base(), Set({"cache-02"})},
-      {"a new rule undone", Base(), Set({"cache-02"}), true},
+      {"a new rule", Base(PlacementKind::kRing), Set({"cache-02"})},
+      {"a new rule undone", Base(PlacementKind::kRing), Set({"cache-02"}), true},
       {"spread", Base(PlacementKind::kDirectory), Set({"cache-02", "cache-00"})},
-      {"two rules, one inside the other", Base(), both},
-      {"two rules undone", Base(), both, true},
+      {"two rules, one inside the other", Base(PlacementKind::kRing), both},
+      {"two rules undone", Base(PlacementKind::kRing), both, true},
       {"other nodes", Isolated(), Set({"cache-00", "cache-02"})},
       {"other nodes undone", Isolated(), Set({"cache-00", "cache-02"}), true},
       {"removed", Isolated(), Unset()},

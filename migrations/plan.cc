@@ -16,6 +16,7 @@ constexpr size_t kMaxChanges = 10'000;
 constexpr size_t kMaxCommitSteps = 64;
 constexpr uint32_t kWholePpm = 1'000'000;
 constexpr uint32_t kMaxVerifySample = 1'000'000;
+constexpr uint32_t kMaxWaveAttempts = 100;
 const absl::Duration kMaxDuration = absl::Hours(24 * 30);
 
 absl::Status CheckLength(std::string_view field, const std::string& text, size_t max_bytes) {
@@ -77,6 +78,13 @@ class ChangeChecker {
   absl::Status CheckKind(const RemoveNode& remove) {
     RETURN_IF_ERROR(ValidateId(field_ + ".remove.node", remove.node));
     return NameNode(remove.node);
+  }
+
+  absl::Status CheckKind(const ReplaceNode& replace) {
+    RETURN_IF_ERROR(ValidateId(field_ + ".replace.node", replace.node));
+    RETURN_IF_ERROR(ValidateNode(field_ + ".replace.by", replace.by));
+    RETURN_IF_ERROR(NameNode(replace.node));
+    return NameNode(replace.by.id);
   }
 
   absl::Status CheckKind(const SetWeight& set) {
@@ -165,6 +173,14 @@ class ChangeChecker {
   bool rebalanced_ = false;
 };
 
+bool IsOfDeadNode(const Change& change) {
+  const auto* remove = std::get_if<RemoveNode>(&change);
+  const auto* replace = std::get_if<ReplaceNode>(&change);
+  return (remove != nullptr && remove->is_dead) || (replace != nullptr && replace->is_dead);
+}
+
+bool IsReplacement(const Change& change) { return std::holds_alternative<ReplaceNode>(change); }
+
 bool IsAboutOverride(const Change& change) {
   return std::holds_alternative<SetOverride>(change) ||
          std::holds_alternative<RemoveOverride>(change);
@@ -185,6 +201,18 @@ absl::Status CheckChanges(const std::vector<Change>& changes) {
     if (IsAboutOverride(changes[i]) != IsAboutOverride(changes[0])) {
       return absl::InvalidArgumentError(
           fmt::format("changes[{}]: overrides change in a plan of their own: submit two plans", i));
+    }
+    if (IsReplacement(changes[i]) != IsReplacement(changes[0])) {
+      return absl::InvalidArgumentError(
+          fmt::format("changes[{}]: nodes are replaced in a plan of their own, in which nothing "
+                      "else moves: submit two plans",
+                      i));
+    }
+    if (IsOfDeadNode(changes[i]) != IsOfDeadNode(changes[0])) {
+      return absl::InvalidArgumentError(fmt::format(
+          "changes[{}]: what takes over from dead nodes stands in a plan of its own, which waits "
+          "for nobody: submit two plans",
+          i));
     }
   }
   return absl::OkStatus();
@@ -252,10 +280,30 @@ absl::Status CheckStrategy(const Strategy& strategy) {
         fmt::format("strategy.fence_policy: {} is unknown: use ack_only (1) or ack_or_lease (2)",
                     static_cast<uint32_t>(strategy.fence_policy)));
   }
+  if (strategy.wave_attempts < 1 || strategy.wave_attempts > kMaxWaveAttempts) {
+    return absl::InvalidArgumentError(
+        fmt::format("strategy.wave_attempts: {} is out of bounds: use 1 to {}",
+                    strategy.wave_attempts, kMaxWaveAttempts));
+  }
+  if (strategy.on_wave_failure != WaveFailure::kUndo &&
+      strategy.on_wave_failure != WaveFailure::kPause) {
+    return absl::InvalidArgumentError(
+        fmt::format("strategy.on_wave_failure: {} is unknown: use undo (1) or pause (2)",
+                    static_cast<uint32_t>(strategy.on_wave_failure)));
+  }
+  if (strategy.on_conflict != OnConflict::kRefuse && strategy.on_conflict != OnConflict::kQueue) {
+    return absl::InvalidArgumentError(
+        fmt::format("strategy.on_conflict: {} is unknown: use refuse (1) or queue (2)",
+                    static_cast<uint32_t>(strategy.on_conflict)));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+bool IsFailover(const MigrationPlan& plan) {
+  return !plan.changes.empty() && IsOfDeadNode(plan.changes.front());
+}
 
 absl::Status ValidatePlan(const MigrationPlan& plan) {
   RETURN_IF_ERROR(CheckLength("name", plan.name, kMaxNameBytes));

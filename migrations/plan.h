@@ -22,7 +22,18 @@ struct AddNode {
 };
 struct RemoveNode {
   NodeId node;
+  // The node is dead and does not come back: nothing is copied from it, and what proves that it
+  // accepts no write any more is the end of its lease. A plan with a dead node is a failover: it
+  // has nothing else in it, and goes before any migration that is in its way.
+  bool is_dead = false;
   friend bool operator==(const RemoveNode&, const RemoveNode&) = default;
+};
+// A new node takes exactly what a member has, which then leaves. Nothing else moves.
+struct ReplaceNode {
+  NodeId node;
+  Node by;
+  bool is_dead = false;  // as in RemoveNode
+  friend bool operator==(const ReplaceNode&, const ReplaceNode&) = default;
 };
 // The changes below are for a bucket directory.
 
@@ -75,11 +86,21 @@ struct RemoveOverride {
   OverrideRule rule;
   friend bool operator==(const RemoveOverride&, const RemoveOverride&) = default;
 };
-using Change = std::variant<AddNode, RemoveNode, SetWeight, MoveBuckets, Unpin, Rebalance,
-                            SetOverride, RemoveOverride>;
+using Change = std::variant<AddNode, RemoveNode, ReplaceNode, SetWeight, MoveBuckets, Unpin,
+                            Rebalance, SetOverride, RemoveOverride>;
 
 // How a donor that does not acknowledge a fence may be passed over.
 enum class FencePolicy : uint8_t { kAckOnly = 1, kAckOrLease = 2 };
+
+// What becomes of a migration whose wave could not be committed in as many attempts as it has.
+//   kUndo   everything that is committed is undone; nothing is, and it is aborted.
+//   kPause  the wave is released and waits: resume tries it again, abort undoes the migration.
+enum class WaveFailure : uint8_t { kUndo = 1, kPause = 2 };
+
+// What becomes of a plan that is in the way of a migration that has not ended.
+//   kRefuse  it is refused.
+//   kQueue   it waits for its turn, and is planned again when that comes.
+enum class OnConflict : uint8_t { kRefuse = 1, kQueue = 2 };
 
 struct Strategy {
   // Share of the moving hash space committed after each wave, ascending, the last one 1'000'000
@@ -93,6 +114,9 @@ struct Strategy {
   uint32_t verify_sample = 2000;                    // keys per (donor, recipient)
   uint32_t verify_max_mismatch = 0;
   FencePolicy fence_policy = FencePolicy::kAckOnly;
+  uint32_t wave_attempts = 1;  // each makes writes to the wave's ranges wait until it is given up
+  WaveFailure on_wave_failure = WaveFailure::kUndo;
+  OnConflict on_conflict = OnConflict::kRefuse;
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
@@ -116,5 +140,8 @@ struct MigrationPlan {
 // Checks everything that needs no membership. Error: InvalidArgument naming the field path in the
 // plan file's words (`changes[0].add.node.weight`), the value and the bound.
 absl::Status ValidatePlan(const MigrationPlan& plan);
+
+// Whether it takes over from dead nodes. REQUIRES: ValidatePlan is ok.
+bool IsFailover(const MigrationPlan& plan);
 
 }  // namespace warmring

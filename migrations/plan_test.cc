@@ -135,6 +135,52 @@ TEST(PlanTest, BucketsAndRebalanceAreNamedOnce) {
   ExpectError(plan, "changes[5]: an earlier change rebalances too: rebalance once");
 }
 
+TEST(PlanTest, WhatStandsInAPlanOfItsOwn) {
+  MigrationPlan plan = Good();
+  Node by = std::get<AddNode>(plan.changes[0]).node;
+  plan.changes = {ReplaceNode{"cache-02", by}};
+  EXPECT_TRUE(ValidatePlan(plan).ok()) << ValidatePlan(plan);
+  EXPECT_FALSE(IsFailover(plan));
+  plan.changes = {ReplaceNode{"cache-02", by}, RemoveNode{"cache-03"}};
+  ExpectError(plan,
+              "changes[1]: nodes are replaced in a plan of their own, in which nothing else moves: "
+              "submit two plans");
+  plan.changes = {ReplaceNode{"cache-02", by}, RemoveNode{by.id}};
+  ExpectError(plan,
+              fmt::format("changes[1]: node '{}' is named by an earlier change too: name each node "
+                          "once",
+                          by.id));
+  plan.changes = {ReplaceNode{"../x", by}};
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("changes[0].replace.node: ", 0), 0u);
+  by.address = "nowhere";
+  plan.changes = {ReplaceNode{"cache-02", by}};
+  EXPECT_EQ(std::string(ValidatePlan(plan).message()).rfind("changes[0].replace.by.address: ", 0),
+            0u);
+  plan.changes = {RemoveNode{"cache-02", true}, RemoveNode{"cache-03", true}};
+  EXPECT_TRUE(ValidatePlan(plan).ok());
+  EXPECT_TRUE(IsFailover(plan));
+  plan.changes = {RemoveNode{"cache-02", true}, RemoveNode{"cache-03", false}};
+  ExpectError(
+      plan,
+      "changes[1]: what takes over from dead nodes stands in a plan of its own, which waits "
+      "for nobody: submit two plans");
+}
+
+TEST(PlanTest, FailedWavesAndConflicts) {
+  for (const uint32_t attempts : {0u, 101u, UINT32_MAX}) {
+    MigrationPlan plan = Good();
+    plan.strategy.wave_attempts = attempts;
+    ExpectError(plan,
+                fmt::format("strategy.wave_attempts: {} is out of bounds: use 1 to 100", attempts));
+  }
+  MigrationPlan plan = Good();
+  plan.strategy.on_wave_failure = static_cast<WaveFailure>(3);
+  ExpectError(plan, "strategy.on_wave_failure: 3 is unknown: use undo (1) or pause (2)");
+  plan = Good();
+  plan.strategy.on_conflict = static_cast<OnConflict>(0);
+  ExpectError(plan, "strategy.on_conflict: 0 is unknown: use refuse (1) or queue (2)");
+}
+
 TEST(PlanTest, CommitStepsAscendToTheWhole) {
   const struct {
     std::vector<uint32_t> steps;

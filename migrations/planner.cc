@@ -13,8 +13,10 @@
 #include "core/base/status_macros.h"
 #include "core/placement/allocator.h"
 #include "core/placement/bucket_change.h"
+#include "core/placement/copy_change.h"
 #include "core/placement/directory_allocator.h"
 #include "core/placement/yardstick.h"
+#include "migrations/conflict.h"
 
 namespace warmring {
 namespace {
@@ -29,38 +31,43 @@ constexpr size_t kMaxPinChanges = 4096;
 
 // What a plan changes, checked against the membership.
 struct Changes {
-  std::vector<Node> added;          // sorted by id
-  std::vector<NodeId> removed;      // sorted
-  std::vector<Reweight> reweights;  // sorted by id
-  std::vector<Node> after;          // members when all is done, sorted by id
+  std::vector<Node> added;            // sorted by id
+  std::vector<NodeId> removed;        // sorted
+  std::map<NodeId, NodeId> replaced;  // removed -> added; either none of the changes, or all
+  bool is_failover = false;           // the removed ones are dead
+  std::vector<Reweight> reweights;    // sorted by id
+  std::vector<Node> after;            // members when all is done, sorted by id
   std::vector<BucketChange::Placed> placed;
   std::vector<Pin> pins_put;             // sorted by bucket
   std::vector<uint32_t> pins_removed;    // sorted
   const Rebalance* rebalance = nullptr;  // of the plan
 };
 
-absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan) {
+absl::Status CheckBase(const Membership& membership, const MigrationPlan& plan,
+                       const std::vector<OtherMigration>& others) {
   const KeyspaceSpec& spec = membership.spec();
   if (plan.keyspace != spec.id) {
     return absl::InvalidArgumentError(
         fmt::format("keyspace: '{}' is not '{}', the keyspace of this membership",
                     Printable(plan.keyspace), spec.id));
   }
-  if (spec.replication > 1) {
-    return WithReason(absl::FailedPreconditionError(fmt::format(
-                          "keyspace '{}' has replication {}: moving replicas is not possible yet, "
-                          "since promoting "
-                          "one to owner is not built; use a keyspace with replication 1",
-                          spec.id, spec.replication)),
+  if (spec.replication > 1 && IsAboutOverrides(plan)) {
+    return WithReason(absl::FailedPreconditionError(
+                          fmt::format("keyspace '{}' has replication {}, and keys of an override "
+                                      "would have no followers: use a keyspace with replication 1",
+                                      spec.id, spec.replication)),
                       "UNSUPPORTED", {{"replication", std::to_string(spec.replication)}});
   }
-  if (!membership.moves().empty()) {
-    const MigrationId& other = membership.moves().front().migration;
+  for (const Move& move : membership.moves()) {
+    const bool is_known =
+        std::any_of(others.begin(), others.end(),
+                    [&](const OtherMigration& other) { return other.id == move.migration; });
+    if (is_known) continue;
     return WithReason(
         absl::AbortedError(fmt::format("migration '{}' is under way in keyspace '{}': wait for its "
                                        "end, abort it or undo it first",
-                                       other, spec.id)),
-        "MIGRATION_IN_PROGRESS", {{"migration", other}});
+                                       move.migration, spec.id)),
+        "MIGRATION_IN_PROGRESS", {{"migration", move.migration}});
   }
   if (plan.base_version != Version() && plan.base_version != membership.version()) {
     return WithReason(
@@ -143,8 +150,33 @@ class ChangeCollector {
 
   absl::Status AddKind(const RemoveNode& remove) {
     RETURN_IF_ERROR(FindMember(field_ + ".remove.node", remove.node).status());
-    RETURN_IF_ERROR(CheckOwnsNoOverride(remove.node));
+    if (!remove.is_dead) {
+      RETURN_IF_ERROR(CheckOwnsNoOverride(field_ + ".remove.node", remove.node));
+    }
     changes_.removed.push_back(remove.node);
+    changes_.is_failover = remove.is_dead;
+    return absl::OkStatus();
+  }
+
+  absl::Status AddKind(const ReplaceNode& replace) {
+    const std::string field = field_ + ".replace";
+    ASSIGN_OR_RETURN(const Node* const node, FindMember(field + ".node", replace.node));
+    RETURN_IF_ERROR(CheckAdd(membership_, field + ".by", replace.by));
+    Node by = replace.by;
+    if (membership_.spec().placement == PlacementKind::kRing) {
+      // A later plan must find its tokens where they are.
+      if (!by.hash_name.empty() && by.HashName() != node->HashName()) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}.by.hash_name: '{}' has other tokens than '{}', which the node takes "
+                        "over: leave it out",
+                        field, Printable(by.hash_name), node->id));
+      }
+      by.hash_name = std::string(node->HashName());
+    }
+    changes_.added.push_back(std::move(by));
+    changes_.removed.push_back(replace.node);
+    changes_.replaced[replace.node] = replace.by.id;
+    changes_.is_failover = replace.is_dead;
     return absl::OkStatus();
   }
 
@@ -217,14 +249,14 @@ class ChangeCollector {
   absl::Status AddKind(const SetOverride&) { return absl::OkStatus(); }
   absl::Status AddKind(const RemoveOverride&) { return absl::OkStatus(); }
 
-  absl::Status CheckOwnsNoOverride(const NodeId& node) const {
+  absl::Status CheckOwnsNoOverride(const std::string& field, const NodeId& node) const {
     for (const Override& item : membership_.overrides()) {
       for (const OverrideRange& range : item.ranges) {
         if (membership_.nodes()[range.owner].id != node) continue;
         return absl::InvalidArgumentError(
-            fmt::format("{}.remove.node: '{}' has keys of the override for {}: give them to other "
+            fmt::format("{}: '{}' has keys of the override for {}: give them to other "
                         "nodes, or remove the override, in a plan before this one",
-                        field_, node, item.rule.ToString()));
+                        field, node, item.rule.ToString()));
       }
     }
     return absl::OkStatus();
@@ -256,7 +288,8 @@ class ChangeCollector {
 
   absl::Status FindMembersAfter();
   absl::Status PlaceBuckets();
-  absl::Status CheckPinsOfRemoved() const;
+  absl::Status CheckPinsOfRemoved();
+  absl::Status CheckNumberOfPins() const;
 
   const Membership& membership_;
   std::string field_;  // of the change that is read
@@ -314,10 +347,19 @@ absl::Status ChangeCollector::PlaceBuckets() {
                       wish.field, bucket, pin->second));
     }
   }
+  // Pins stay with what a node is replaced by.
+  for (const auto& [bucket, node] : pins_) {
+    const auto by = changes_.replaced.find(node);
+    if (by != changes_.replaced.end()) changes_.pins_put.push_back({bucket, by->second});
+  }
   for (const uint32_t bucket : unpinned_) {
     const auto wish = wishes_.find(bucket);
     if (wish == wishes_.end() || !wish->second.pin) changes_.pins_removed.push_back(bucket);
   }
+  return absl::OkStatus();
+}
+
+absl::Status ChangeCollector::CheckNumberOfPins() const {
   if (changes_.pins_put.size() + changes_.pins_removed.size() <= kMaxPinChanges) {
     return absl::OkStatus();
   }
@@ -327,8 +369,9 @@ absl::Status ChangeCollector::PlaceBuckets() {
 }
 
 // A pin is a decision of somebody: it does not go away with its node unless somebody says so.
-absl::Status ChangeCollector::CheckPinsOfRemoved() const {
+absl::Status ChangeCollector::CheckPinsOfRemoved() {
   for (const NodeId& node : changes_.removed) {
+    if (changes_.replaced.contains(node)) continue;
     constexpr size_t kNamed = 5;
     std::vector<uint32_t> left;
     for (const auto& [bucket, pinned_to] : pins_) {
@@ -337,6 +380,11 @@ absl::Status ChangeCollector::CheckPinsOfRemoved() const {
       if (pinned_to == node && !unpinned_.contains(bucket) && !repinned) left.push_back(bucket);
     }
     if (left.empty()) continue;
+    if (changes_.is_failover) {
+      // Nobody is left to keep them for.
+      changes_.pins_removed.insert(changes_.pins_removed.end(), left.begin(), left.end());
+      continue;
+    }
     const size_t more = left.size() - std::min(left.size(), kNamed);
     left.resize(left.size() - more);
     return absl::InvalidArgumentError(
@@ -354,6 +402,10 @@ absl::StatusOr<Changes> ChangeCollector::Collected() && {
   RETURN_IF_ERROR(FindMembersAfter());
   RETURN_IF_ERROR(PlaceBuckets());
   RETURN_IF_ERROR(CheckPinsOfRemoved());
+  std::sort(changes_.pins_put.begin(), changes_.pins_put.end(),
+            [](const Pin& a, const Pin& b) { return a.bucket < b.bucket; });
+  std::sort(changes_.pins_removed.begin(), changes_.pins_removed.end());
+  RETURN_IF_ERROR(CheckNumberOfPins());
   return std::move(changes_);
 }
 
@@ -374,10 +426,16 @@ Balance BalanceOf(const Changes& changes) {
   return changes.added.empty() && changes.removed.empty() ? Balance::kNothing : Balance::kAddedOnly;
 }
 
-absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const Changes& changes) {
-  if (membership.spec().placement == PlacementKind::kRing) {
-    return Reallocate(membership, changes.added, changes.removed);
+Reallocation ReplacementOf(const Membership& membership, const Changes& changes) {
+  Reallocation reallocation;
+  for (const auto& [from, to] : changes.replaced) {
+    const HashRangeSet ranges = membership.OwnedBy(from).On(kCommonPlane);
+    if (!ranges.empty()) reallocation.moves.push_back({from, to, ranges});
   }
+  return reallocation;
+}
+
+BucketChange BucketChangeOf(const Changes& changes) {
   BucketChange change;
   change.added = changes.added;
   change.removed = changes.removed;
@@ -391,18 +449,37 @@ absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const 
     change.load = changes.rebalance->bucket_load;
     change.load_tolerance_ppm = changes.rebalance->tolerance_ppm;
   }
-  return ReallocateBuckets(membership, change);
+  return change;
 }
 
-absl::Status CheckEffect(const Changes& changes, const Reallocation& reallocation) {
-  if (!reallocation.moves.empty()) return absl::OkStatus();
-  if (!changes.added.empty()) {
+absl::StatusOr<Reallocation> ReallocationOf(const Membership& membership, const Changes& changes) {
+  if (!changes.replaced.empty()) return ReplacementOf(membership, changes);
+  if (membership.spec().placement == PlacementKind::kRing) {
+    return Reallocate(membership, changes.added, changes.removed);
+  }
+  return ReallocateBuckets(membership, BucketChangeOf(changes));
+}
+
+absl::StatusOr<CopiesAfter> CopiesOf(const Membership& membership, const Changes& changes) {
+  if (membership.spec().replication > 1) {
+    return ReallocateCopies(membership,
+                            {BucketChangeOf(changes), changes.replaced, changes.is_failover});
+  }
+  CopiesAfter copies;
+  ASSIGN_OR_RETURN(copies.reallocation, ReallocationOf(membership, changes));
+  return copies;
+}
+
+absl::Status CheckEffect(const Changes& changes, const CopiesAfter& copies) {
+  if (!copies.reallocation.moves.empty()) return absl::OkStatus();
+  if (!changes.added.empty() && changes.replaced.empty()) {
     return absl::InvalidArgumentError(
         "changes: nothing would move: an added node is too light for a single range; raise its "
         "weight");
   }
   const bool has_effect = !changes.removed.empty() || !changes.reweights.empty() ||
-                          !changes.pins_put.empty() || !changes.pins_removed.empty();
+                          !changes.pins_put.empty() || !changes.pins_removed.empty() ||
+                          !copies.followers.empty();
   if (has_effect) return absl::OkStatus();
   return absl::InvalidArgumentError(
       changes.rebalance != nullptr
@@ -666,9 +743,59 @@ void WarnOfPins(const Membership& membership, const Changes& changes,
                                  stay == 1 ? "it is" : "they are"));
 }
 
+// Nobody copies what followers are to have.
+void WarnOfFollowers(const CopiesAfter& copies, std::vector<std::string>& warnings) {
+  std::vector<HashRange> ranges;
+  for (const CopiesAfter::Followers& followers : copies.followers) {
+    const auto had = [&](const NodeId& node) {
+      return node.empty() || std::find(followers.before.begin(), followers.before.end(), node) !=
+                                 followers.before.end();
+    };
+    const bool all_had = std::all_of(followers.after.begin(), followers.after.end(), had);
+    if (!all_had) ranges.push_back(followers.range);
+  }
+  if (ranges.empty()) return;
+  warnings.push_back(fmt::format(
+      "{:.1f}% of hash space gets followers to which the migration copies nothing: what "
+      "they have of it is up to the application or the engine",
+      HashRangeSet(ranges).Share() * 100));
+}
+
+// What followers of the dead take over, copies and all.
+HashRangeSet TakenOver(const CopiesAfter& copies) {
+  std::vector<HashRange> ranges;
+  for (const CopiesAfter::Followers& followers : copies.followers) {
+    if (followers.owner_before == followers.owner_after) continue;
+    const auto at =
+        std::find(followers.before.begin(), followers.before.end(), followers.owner_after);
+    if (at != followers.before.end()) ranges.push_back(followers.range);
+  }
+  return HashRangeSet(ranges);
+}
+
+void WarnOfLoss(const Changes& changes, const CopiesAfter& copies,
+                std::vector<std::string>& warnings) {
+  double share = 0;
+  for (const RangeMove& move : copies.reallocation.moves) share += move.ranges.Share();
+  const double taken_over = TakenOver(copies).Share();
+  const std::string dead = absl::StrJoin(changes.removed, ", ");
+  if (taken_over > 0) {
+    warnings.push_back(fmt::format(
+        "{:.1f}% of hash space is taken over by followers with the copies they have: what {} "
+        "accepted and they did not get is lost, and an older value may be read in its place",
+        taken_over * 100, dead));
+  }
+  if (taken_over > 0 && share <= taken_over) return;
+  warnings.push_back(fmt::format(
+      "{:.1f}% of hash space starts cold, and what {} alone had is lost: its copy is not used, "
+      "even if it comes back",
+      (share - taken_over) * 100, dead));
+}
+
 std::vector<std::string> WarningsOf(const Membership& membership, const Changes& changes,
-                                    const MigrationPlan& plan, const std::vector<RangeMove>& moves,
+                                    const MigrationPlan& plan, const CopiesAfter& copies,
                                     const std::map<NodeId, NodeFact>& facts) {
+  const std::vector<RangeMove>& moves = copies.reallocation.moves;
   const std::string timeout = absl::FormatDuration(plan.strategy.warm_timeout);
   std::set<NodeId> involved;
   for (const Node& node : changes.added) involved.insert(node.id);
@@ -676,6 +803,10 @@ std::vector<std::string> WarningsOf(const Membership& membership, const Changes&
   std::vector<std::string> warnings;
   std::vector<NodeId> unknown_rdb;
   for (const NodeId& id : involved) {
+    if (changes.is_failover &&
+        std::binary_search(changes.removed.begin(), changes.removed.end(), id)) {
+      continue;
+    }
     const auto fact = facts.find(id);
     if (fact != facts.end() && fact->second.has_session) {
       if (fact->second.rdb_version == 0) unknown_rdb.push_back(id);
@@ -695,6 +826,8 @@ std::vector<std::string> WarningsOf(const Membership& membership, const Changes&
                     absl::StrJoin(unknown_rdb, ", ")));
   }
   WarnOfPins(membership, changes, warnings);
+  if (changes.is_failover) WarnOfLoss(changes, copies, warnings);
+  WarnOfFollowers(copies, warnings);
   return warnings;
 }
 
@@ -714,7 +847,7 @@ absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const Mig
   }
   preview.overrides = std::move(overrides.changes);
   FillFigures(membership, changes, {}, facts, preview);
-  preview.warnings = WarningsOf(membership, changes, plan, overrides.moves, facts);
+  preview.warnings = WarningsOf(membership, changes, plan, {{{}, overrides.moves}, {}}, facts);
   if (!preview.moves.empty()) {
     preview.warnings.push_back(
         "how many keys the rules match is known when their donors have looked through all they "
@@ -723,26 +856,76 @@ absl::StatusOr<Preview> PreviewOverrides(const Membership& membership, const Mig
   return preview;
 }
 
-}  // namespace
+// The node that has most room for keys that nobody counted.
+NodeId RoomiestOf(const Changes& changes, const Preview& preview) {
+  NodeId roomiest;
+  double lowest = 0;
+  for (const NodeShare& share : preview.shares) {
+    const auto node = std::find_if(changes.after.begin(), changes.after.end(),
+                                   [&](const Node& stays) { return stays.id == share.node; });
+    if (node == changes.after.end()) continue;
+    const double load = share.after / node->weight_milli;
+    if (!roomiest.empty() && load >= lowest) continue;
+    roomiest = share.node;
+    lowest = load;
+  }
+  return roomiest;
+}
 
-absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
-                             const std::map<NodeId, NodeFact>& facts) {
-  RETURN_IF_ERROR(ValidatePlan(plan));
-  RETURN_IF_ERROR(CheckBase(membership, plan));
+// Keys of overrides that are on nodes that leave by a replacement or a failover go along, in the
+// first wave.
+absl::Status PassOverridesOn(const Membership& membership, const Changes& changes,
+                             Preview& preview) {
+  std::map<NodeId, std::vector<NodeId>> heirs;
+  for (const auto& [node, by] : changes.replaced) heirs[node] = {by};
+  if (changes.is_failover && changes.replaced.empty()) {
+    for (const NodeId& node : changes.removed) heirs[node] = {RoomiestOf(changes, preview)};
+  }
+  if (heirs.empty() || membership.overrides().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(OverridePlan passed, PassOverridesOn(membership, heirs, changes.added));
+  preview.overrides = std::move(passed.changes);
+  for (const RangeMove& move : passed.moves) {
+    const auto same =
+        std::find_if(preview.moves.begin(), preview.moves.end(), [&](const PlannedMove& planned) {
+          return planned.wave == 0 && planned.from == move.from && planned.to == move.to;
+        });
+    if (same != preview.moves.end()) {
+      same->ranges = same->ranges.Union(move.ranges);
+    } else {
+      preview.moves.push_back({0, move.from, move.to, move.ranges});
+    }
+  }
+  std::sort(preview.moves.begin(), preview.moves.end(),
+            [](const PlannedMove& a, const PlannedMove& b) {
+              return std::tie(a.wave, a.from, a.to) < std::tie(b.wave, b.from, b.to);
+            });
+  preview.waves = preview.moves.empty() ? 0 : preview.moves.back().wave + 1;
+  return absl::OkStatus();
+}
+
+// REQUIRES: nothing moves in `membership`.
+absl::StatusOr<Preview> PlanAlone(const Membership& membership, const MigrationPlan& plan,
+                                  const std::map<NodeId, NodeFact>& facts) {
   if (IsAboutOverrides(plan)) return PreviewOverrides(membership, plan, facts);
   ASSIGN_OR_RETURN(const Changes changes, CollectChanges(membership, plan));
-  ASSIGN_OR_RETURN(const Reallocation reallocation, ReallocationOf(membership, changes));
-  RETURN_IF_ERROR(CheckEffect(changes, reallocation));
+  ASSIGN_OR_RETURN(const CopiesAfter copies, CopiesOf(membership, changes));
+  const Reallocation& reallocation = copies.reallocation;
+  RETURN_IF_ERROR(CheckEffect(changes, copies));
   RETURN_IF_ERROR(CheckRdbVersions(reallocation.moves, facts));
   ASSIGN_OR_RETURN(const Membership::Ptr prepared, Prepared(membership, changes, reallocation));
 
   Preview preview;
   preview.keyspace = membership.spec().id;
   preview.base_version = membership.version();
-  preview.moves = CutIntoWaves(*prepared, plan.strategy.commit_steps_ppm);
+  // What is down is not made to wait for what is down too.
+  preview.moves = CutIntoWaves(*prepared, changes.is_failover ? std::vector<uint32_t>{kWholePpm}
+                                                              : plan.strategy.commit_steps_ppm);
   preview.waves = preview.moves.empty() ? 0 : preview.moves.back().wave + 1;
+  ASSIGN_OR_RETURN(preview.follower_changes,
+                   PlanFollowers(copies, preview.moves, preview.waves, changes.is_failover));
   preview.nodes_added = changes.added;
   preview.nodes_removed = changes.removed;
+  if (changes.is_failover) preview.nodes_dead = changes.removed;
   preview.reweights = changes.reweights;
   preview.pins_put = changes.pins_put;
   preview.pins_removed = changes.pins_removed;
@@ -751,7 +934,70 @@ absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& 
   if (changes.rebalance != nullptr && !changes.rebalance->bucket_load.empty()) {
     FillLoad(membership, changes, *prepared, preview);
   }
-  preview.warnings = WarningsOf(membership, changes, plan, reallocation.moves, facts);
+  RETURN_IF_ERROR(PassOverridesOn(membership, changes, preview));
+  preview.warnings = WarningsOf(membership, changes, plan, copies, facts);
+  return preview;
+}
+
+// An end that another migration has not inserted yet may be one of this plan's, too.
+void TakeOverSplits(const std::vector<OtherMigration>& others, Preview& preview) {
+  for (const OtherMigration& other : others) {
+    const std::vector<HashPoint>& splits = other.preview->splits;
+    preview.splits.insert(preview.splits.end(), splits.begin(), splits.end());
+  }
+  std::sort(preview.splits.begin(), preview.splits.end());
+  preview.splits.erase(std::unique(preview.splits.begin(), preview.splits.end()),
+                       preview.splits.end());
+}
+
+// With copies one migration runs at a time: a plan that waits for its turn is made for what is
+// there now, and anew when that comes.
+absl::StatusOr<Preview> PlanBehind(const Membership& membership, const MigrationPlan& plan,
+                                   const std::map<NodeId, NodeFact>& facts,
+                                   const std::vector<OtherMigration>& others) {
+  MembershipData data = membership.data();
+  data.moves.clear();
+  ASSIGN_OR_RETURN(const Membership::Ptr still,
+                   Membership::CreateAfter(membership, std::move(data)));
+  ASSIGN_OR_RETURN(Preview preview, PlanAlone(*still, plan, facts));
+  for (const OtherMigration& other : others) {
+    preview.warnings.push_back(
+        fmt::format("migration '{}' goes first: the figures are those of now", other.id));
+  }
+  return preview;
+}
+
+}  // namespace
+
+absl::StatusOr<Preview> PlanForLater(const Membership& membership, const MigrationPlan& plan,
+                                     const std::map<NodeId, NodeFact>& facts,
+                                     const std::vector<OtherMigration>& others) {
+  RETURN_IF_ERROR(ValidatePlan(plan));
+  RETURN_IF_ERROR(CheckBase(membership, plan, others));
+  if (others.empty()) return PlanAlone(membership, plan, facts);
+  if (membership.spec().replication > 1) return PlanBehind(membership, plan, facts, others);
+  ASSIGN_OR_RETURN(const Membership::Ptr expected,
+                   ExpectedMembership(membership, others, NamedNodes(plan)));
+  ASSIGN_OR_RETURN(Preview preview, PlanAlone(*expected, plan, facts));
+  preview.base_version = membership.version();
+  TakeOverSplits(others, preview);
+  for (const OtherMigration& other : others) {
+    preview.warnings.push_back(
+        fmt::format("migration '{}' goes on beside it: the figures take what leaves its nodes as "
+                    "moved, and what joins by it as not there",
+                    other.id));
+  }
+  return preview;
+}
+
+absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
+                             const std::map<NodeId, NodeFact>& facts,
+                             const std::vector<OtherMigration>& others) {
+  RETURN_IF_ERROR(CheckNamedNodes(plan, others));
+  ASSIGN_OR_RETURN(Preview preview, PlanForLater(membership, plan, facts, others));
+  for (const OtherMigration& other : others) {
+    RETURN_IF_ERROR(ConflictWith(membership, preview, other));
+  }
   return preview;
 }
 

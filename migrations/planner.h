@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "core/membership/membership.h"
 #include "core/membership/update.h"
+#include "migrations/follower_change.h"
 #include "migrations/override_change.h"
 #include "migrations/plan.h"
 
@@ -71,6 +72,7 @@ struct Preview {
   std::vector<PlannedMove> moves;  // sorted by (wave, from, to)
   std::vector<Node> nodes_added;
   std::vector<NodeId> nodes_removed;
+  std::vector<NodeId> nodes_dead;      // of the removed ones: sorted; all donors, or none
   std::vector<Reweight> reweights;     // by node id; from the prepare version on
   std::vector<Pin> pins_put;           // by bucket; in the version that ends the migration
   std::vector<uint32_t> pins_removed;  // likewise; one that is replaced is not here
@@ -86,9 +88,16 @@ struct Preview {
   std::vector<NodeShare> shares;  // by node id
   uint64_t keys_moved = 0;        // estimates; 0 = unknown
   uint64_t bytes_moved = 0;
-  std::optional<LoadFigures> load;        // with a load
-  std::vector<OverrideChange> overrides;  // sorted by plane; all in wave 0
+  std::optional<LoadFigures> load;               // with a load
+  std::vector<OverrideChange> overrides;         // sorted by plane; all in wave 0
+  std::vector<FollowerChange> follower_changes;  // with replication > 1
   std::vector<std::string> warnings;
+};
+
+// A migration that is planned or under way beside the plan that is made.
+struct OtherMigration {
+  MigrationId id;
+  const Preview* preview = nullptr;
 };
 
 // Computes what a plan does to a membership. Pure and deterministic: the same inputs give the same
@@ -98,10 +107,23 @@ struct Preview {
 //                        removes the last node or one that buckets are pinned to, moves a pinned
 //                        bucket without saying what becomes of the pin, asks a ring for what only a
 //                        directory can do, removes a node that an override gives keys to, has a
-//                        load of the wrong size, or changes nothing
-//   FailedPrecondition   replication > 1; RDB versions of donor and recipient do not fit
-//   Aborted              base_version is not current, or moves are already under way
+//                        load of the wrong size, leaves too few failure domains for the copies, or
+//                        changes nothing
+//   FailedPrecondition   overrides with replication > 1; RDB versions of donor and recipient do not
+//                        fit
+//   Aborted              base_version is not current, or another migration is in the way
+//
+// `others` are the migrations that have not ended, in any order. What they are about to do is taken
+// as done where that is certain to be balanced by it: ranges that leave a node go to where they are
+// going, and nodes that join or leave get nothing from this plan. A plan that is in the way of one
+// of them is refused as ConflictWith (conflict.h) says.
 absl::StatusOr<Preview> Plan(const Membership& membership, const MigrationPlan& plan,
-                             const std::map<NodeId, NodeFact>& facts);
+                             const std::map<NodeId, NodeFact>& facts,
+                             const std::vector<OtherMigration>& others = {});
+
+// The same for a plan that waits for its turn: what it would be now, whatever is in its way.
+absl::StatusOr<Preview> PlanForLater(const Membership& membership, const MigrationPlan& plan,
+                                     const std::map<NodeId, NodeFact>& facts,
+                                     const std::vector<OtherMigration>& others);
 
 }  // namespace warmring

@@ -1,13 +1,17 @@
 #include "migrations/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/placement/allocator.h"
+#include "core/placement/initial.h"
 #include "core/placement/preference.h"
 
 // What an operator sees before anything happens, and what is refused with which words.
@@ -16,6 +20,7 @@ namespace warmring {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -417,6 +422,61 @@ void ExpectError(const absl::StatusOr<Preview>& preview, absl::StatusCode code,
   EXPECT_THAT(std::string(preview.status().message()), message);
 }
 
+TEST(PlannerTest, AReplacementMovesWhatTheNodeHasAndItsPins) {
+  MembershipData data = Make(Spec(PlacementKind::kDirectory), 4)->data();
+  data.pins = {{7, data.nodes[data.ranges[7].owner].id}};
+  const NodeId old = data.pins[0].node;
+  const Membership::Ptr base = *Membership::Create(data);
+  MigrationPlan plan = AddPlan(MakeNode(9));
+  plan.changes = {ReplaceNode{old, MakeNode(9)}};
+  const absl::StatusOr<Preview> preview = Plan(*base, plan, Facts(10));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  ExpectSound(*preview, *base);
+  EXPECT_EQ(AllRanges(*preview), base->OwnedBy(old));
+  for (const PlannedMove& move : preview->moves) EXPECT_EQ(move.to, MakeNode(9).id);
+  EXPECT_EQ(preview->pins_put, (std::vector<Pin>{{7, MakeNode(9).id}}));
+  EXPECT_TRUE(preview->pins_removed.empty());
+  EXPECT_TRUE(preview->nodes_dead.empty());
+  EXPECT_EQ(preview->waves, 3u);
+}
+
+// A later plan finds its tokens where they are.
+TEST(PlannerTest, OnARingAReplacementHasTheNameOfItsTokens) {
+  const Membership::Ptr base = Make(Spec(PlacementKind::kRing), 3);
+  MigrationPlan plan = AddPlan(MakeNode(9));
+  plan.changes = {ReplaceNode{MakeNode(1).id, MakeNode(9)}};
+  const absl::StatusOr<Preview> preview = Plan(*base, plan, Facts(10));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->nodes_added[0].hash_name, MakeNode(1).id);
+  EXPECT_TRUE(preview->splits.empty());
+  Node named = MakeNode(9);
+  named.hash_name = "another";
+  plan.changes = {ReplaceNode{MakeNode(1).id, named}};
+  EXPECT_THAT(std::string(Plan(*base, plan, Facts(10)).status().message()),
+              testing::HasSubstr("changes[0].replace.by.hash_name: 'another' has other tokens"));
+}
+
+TEST(PlannerTest, AFailoverIsOneWaveAndTakesThePinsAway) {
+  MembershipData data = Make(Spec(PlacementKind::kDirectory), 4)->data();
+  data.pins = {{7, data.nodes[data.ranges[7].owner].id}};
+  const NodeId dead = data.pins[0].node;
+  const Membership::Ptr base = *Membership::Create(data);
+  MigrationPlan plan = RemovePlan({dead});
+  std::get<RemoveNode>(plan.changes[0]).is_dead = true;
+  const absl::StatusOr<Preview> preview = Plan(*base, plan, {});
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->waves, 1u);
+  EXPECT_EQ(AllRanges(*preview), base->OwnedBy(dead));
+  EXPECT_EQ(preview->nodes_dead, std::vector<NodeId>{dead});
+  EXPECT_EQ(preview->pins_removed, std::vector<uint32_t>{7});
+  EXPECT_THAT(preview->warnings,
+              testing::Contains(testing::HasSubstr("starts cold, and what " + dead)));
+  EXPECT_THAT(preview->warnings,
+              testing::Not(testing::Contains(testing::StartsWith(dead + " has no session"))));
+  std::get<RemoveNode>(plan.changes[0]).is_dead = false;
+  EXPECT_FALSE(Plan(*base, plan, {}).ok()) << "a pin does not go away with a node that is alive";
+}
+
 TEST(PlannerTest, RefusesMalformedPlans) {
   const Membership::Ptr base = Make(Spec(PlacementKind::kDirectory), 2);
   MigrationPlan plan = AddPlan(MakeNode(5));
@@ -573,11 +633,158 @@ TEST(PlannerTest, RendezvousHasNoHistory) {
   EXPECT_NEAR(heavier->shares[1].after, 0.6, 0.03);
 }
 
-TEST(PlannerTest, RefusesReplicas) {
+TEST(PlannerTest, RefusesOverridesWhereThereAreFollowers) {
   KeyspaceSpec spec = Spec(PlacementKind::kDirectory);
   spec.replication = 3;
-  ExpectError(Plan(*Make(spec, 4), AddPlan(MakeNode(5)), {}), absl::StatusCode::kFailedPrecondition,
+  const MigrationPlan plan =
+      PlanOf({SetOverride{{OverrideRule::Match::kPrefix, "tenant-"}, {"cache-01"}}});
+  ExpectError(Plan(*Make(spec, 4), plan, {}), absl::StatusCode::kFailedPrecondition,
               AllOf(HasSubstr("replication 3"), HasSubstr("use a keyspace with replication 1")));
+}
+
+// Nodes 0, 3, 6 in zone z0 and so on; copies in different zones.
+Membership::Ptr Zoned(PlacementKind placement, uint32_t replication, int nodes) {
+  MembershipData data;
+  data.version = Version(41);
+  data.spec = Spec(placement);
+  data.spec.replication = replication;
+  data.spec.domains.level = DomainLevel::kZone;
+  for (int i = 0; i < nodes; ++i) {
+    data.nodes.push_back(MakeNode(i));
+    data.nodes.back().zone = fmt::format("z{}", i % 3);
+  }
+  InitialPlacement placed = *PlaceInitially(data.spec, data.nodes, Epoch(3));
+  data.ranges = std::move(placed.ranges);
+  data.followers = std::move(placed.followers);
+  return *Membership::Create(std::move(data));
+}
+
+// The copies of a point when a plan is done, the owner first.
+std::vector<NodeId> CopiesAt(const Membership& base, const Preview& preview, HashPoint at) {
+  const size_t range = base.RangeIndexOf(at);
+  std::vector<NodeId> ids = {base.nodes()[base.ranges()[range].owner].id};
+  for (const NodeIndex node : base.FollowersAt(range)) ids.push_back(base.nodes()[node].id);
+  for (const PlannedMove& move : preview.moves) {
+    if (move.ranges.Contains(at)) ids[0] = move.to;
+  }
+  for (const FollowerChange& change : preview.follower_changes) {
+    if (!change.ranges.Contains(at)) continue;
+    std::copy(change.after.begin(), change.after.end(), ids.begin() + 1);
+  }
+  return ids;
+}
+
+TEST(PlannerTest, ANewNodeGetsItsPartOfEveryRank) {
+  const Membership::Ptr base = Zoned(PlacementKind::kDirectory, 3, 8);
+  Node node = MakeNode(8);
+  node.zone = "z2";
+  const absl::StatusOr<Preview> preview = Plan(*base, AddPlan(node), Facts(9));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  std::map<NodeId, int> owned;
+  std::map<NodeId, int> followed;
+  for (const OwnedRange& range : base->ranges()) {
+    const std::vector<NodeId> copies = CopiesAt(*base, *preview, range.end);
+    ++owned[copies[0]];
+    ++followed[copies[1]];
+    ++followed[copies[2]];
+  }
+  for (const auto& [id, count] : owned) EXPECT_NEAR(count, 4096 / 9, 30) << id;
+  EXPECT_NEAR(followed[node.id], 4096 * 2 / 9, 60);
+  for (const PlannedMove& move : preview->moves) EXPECT_EQ(move.to, node.id);
+  EXPECT_THAT(preview->warnings,
+              Contains(HasSubstr("gets followers to which the migration copies nothing")));
+  // Followers change with the owner of their range, else at the end.
+  for (const FollowerChange& change : preview->follower_changes) {
+    for (const HashRange& range : change.ranges.Ranges()) {
+      uint32_t wave = preview->waves;
+      for (const PlannedMove& move : preview->moves) {
+        if (move.ranges.Contains(range.end)) wave = move.wave;
+      }
+      ASSERT_EQ(change.wave, wave);
+    }
+  }
+}
+
+TEST(PlannerTest, AFollowerThatIsToOwnItsBucketChangesPlacesWithTheOwner) {
+  const Membership::Ptr base = Zoned(PlacementKind::kDirectory, 3, 6);
+  const HashPoint end = base->ranges()[7].end;
+  const std::vector<NodeId> was = CopiesAt(*base, {}, end);
+  const absl::StatusOr<Preview> preview =
+      Plan(*base, PlanOf({MoveBuckets{{7}, was[2], false}}), Facts(6));
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_THAT(CopiesAt(*base, *preview, end), ElementsAre(was[2], was[1], was[0]));
+  EXPECT_EQ(AllRanges(*preview), HashRangeSet({base->RangeAt(7)}));
+  ASSERT_EQ(preview->follower_changes.size(), 1u);
+  EXPECT_THAT(preview->warnings,
+              ElementsAre(HasSubstr("0.0% of hash space gets followers to which")));
+}
+
+TEST(PlannerTest, AReplacementTakesTheSeatsOfAFollowerToo) {
+  for (const PlacementKind placement : {PlacementKind::kDirectory, PlacementKind::kRing}) {
+    const Membership::Ptr base = Zoned(placement, 2, 6);
+    Node by = MakeNode(10);
+    by.zone = "z1";
+    const absl::StatusOr<Preview> preview =
+        Plan(*base, PlanOf({ReplaceNode{"cache-01", by, false}}), Facts(6));
+    ASSERT_TRUE(preview.ok()) << preview.status();
+    for (const OwnedRange& range : base->ranges()) {
+      std::vector<NodeId> expected = CopiesAt(*base, {}, range.end);
+      std::replace(expected.begin(), expected.end(), NodeId("cache-01"), by.id);
+      ASSERT_EQ(CopiesAt(*base, *preview, range.end), expected);
+    }
+    by.zone = "z0";
+    ExpectError(Plan(*base, PlanOf({ReplaceNode{"cache-01", by, false}}), Facts(6)),
+                absl::StatusCode::kInvalidArgument,
+                AllOf(HasSubstr("two copies in one zone"), HasSubstr("in another zone")));
+  }
+}
+
+TEST(PlannerTest, KeepsAsManyDomainsAsThereAreCopies) {
+  for (const PlacementKind placement : {PlacementKind::kDirectory, PlacementKind::kRing}) {
+    const Membership::Ptr base = Zoned(placement, 3, 5);
+    ExpectError(Plan(*base, RemovePlan({"cache-02"}), Facts(5)), absl::StatusCode::kInvalidArgument,
+                HasSubstr("3 copies need as many zones, and the 4 nodes that there would be"));
+    EXPECT_TRUE(Plan(*base, RemovePlan({"cache-01"}), Facts(5)).ok());
+  }
+}
+
+TEST(PlannerTest, FollowersThatAreTooManyForOneVersionChangeInSeveral) {
+  CopiesAfter copies;
+  for (uint32_t i = 0; i < 40'000; ++i) {
+    copies.followers.push_back({{i * 16, i * 16 + 8}, "a", "a", {i % 2 == 0 ? "b" : "c"}, {"d"}});
+  }
+  EXPECT_EQ(PlanFollowers(copies, {}, 0, false).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const auto count = [&](bool at_once) {
+    const auto changes = PlanFollowers(copies, {}, 2, at_once);
+    EXPECT_TRUE(changes.ok()) << changes.status();
+    std::vector<size_t> ranges(3, 0);
+    for (const FollowerChange& change : *changes) {
+      ranges[change.wave] += change.ranges.Ranges().size();
+    }
+    return ranges;
+  };
+  EXPECT_THAT(count(false), ElementsAre(0, 40'000 - 20'480, 20'480));
+  EXPECT_THAT(count(true), ElementsAre(20'480, 0, 40'000 - 20'480));
+  // An undo has to put back what the waves change, in one version.
+  for (uint32_t i = 40'000; i < 41'000; ++i) {
+    copies.followers.push_back({{i * 16, i * 16 + 8}, "a", "a", {"b"}, {"d"}});
+  }
+  EXPECT_THAT(std::string(PlanFollowers(copies, {}, 9, false).status().message()),
+              HasSubstr("followers of 41000 ranges would change, which is too much"));
+}
+
+TEST(PlannerTest, APlanThatWaitsWhereThereAreFollowersIsOfNow) {
+  const Membership::Ptr base = Zoned(PlacementKind::kDirectory, 2, 5);
+  Node node = MakeNode(8);
+  node.zone = "z2";
+  const Preview first = *Plan(*base, AddPlan(node), Facts(5));
+  const std::vector<OtherMigration> others = {{"mig-1", &first}};
+  const MigrationPlan plan = RemovePlan({"cache-01"});
+  EXPECT_EQ(Plan(*base, plan, Facts(5), others).status().code(), absl::StatusCode::kAborted);
+  const absl::StatusOr<Preview> later = PlanForLater(*base, plan, Facts(5), others);
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_THAT(later->warnings, Contains(HasSubstr("migration 'mig-1' goes first")));
 }
 
 TEST(PlannerTest, RefusesAStaleBase) {

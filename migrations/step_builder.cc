@@ -9,7 +9,10 @@
 namespace warmring {
 namespace {
 
+// So that a record fits the store twice in one batch, with what else is in it.
 constexpr size_t kMaxHistory = 256;
+constexpr size_t kMaxHistoryBytes = 96 * 1024;
+constexpr size_t kMaxNoteBytes = 1024;
 
 // Names of the crash points around each persist.
 std::string_view FailpointOf(Step step) {
@@ -34,6 +37,9 @@ std::string_view FailpointOf(Step step) {
     case Step::kRetreat:
     case Step::kAbandonUndo:
       return "pa";
+    case Step::kRetryFirst:
+    case Step::kRetryWave:
+      return "pr";
     case Step::kFenceUndo:
       return "pu5";
     case Step::kCommitUndo:
@@ -142,16 +148,27 @@ Update PrepareUpdate(const MigrationRecord& record, const Membership& head) {
 Update CommitUpdate(const MigrationRecord& record) {
   Update update;
   update.assignments = GiveToRecipients(record);
+  update.put_followers =
+      FollowersAfter(record.preview.follower_changes, record.wave, record.wave + 1);
   update.put_overrides = OverridesAfter(record.preview, record.wave_epoch);
-  update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
+  if (record.preview.nodes_dead.empty()) {
+    update.put_moves = PendingMoves(record, record.wave, record.wave + 1, MovePhase::kGrace);
+    return update;
+  }
+  // Nobody is to ask the dead for what is missing.
+  update.remove_moves = {record.id};
+  update.put_moves =
+      PendingMoves(record, record.wave + 1, record.preview.waves, MovePhase::kWarming);
   return update;
 }
 
 // Pins change here and not before, so that no way back has to think of them.
 Update ReleaseUpdate(const MigrationRecord& record, const MachineView& view) {
   Update update;
+  update.put_followers = FollowersAfter(record.preview.follower_changes, record.preview.waves,
+                                        record.preview.waves + 1);
   update.remove_moves = {record.id};
-  update.remove_overrides = EndedOverrides(view);
+  update.remove_overrides = EndedOverrides(record.id, view);
   update.remove_pins = record.preview.pins_removed;
   update.put_pins = record.preview.pins_put;
   update.remove_nodes = record.preview.nodes_removed;
@@ -189,6 +206,22 @@ Update KeepCommittedUpdate(const MigrationRecord& record, Epoch epoch) {
   return update;
 }
 
+// The wave is released: its donors go on under a fresh epoch, and what moves still moves.
+Update RetryUpdate(const MigrationRecord& record, Epoch epoch) {
+  Update update;
+  update.assignments = KeepWithDonors(record, epoch);
+  update.put_overrides = record.waves_committed == 0 ? OverridesBefore(record.preview, epoch)
+                                                     : OverridesAfter(record.preview, epoch);
+  return update;
+}
+
+// Nothing more happens: what is committed stays, without grace.
+Update GiveUpUpdate(const MigrationRecord& record) {
+  Update update;
+  update.remove_moves = {record.id};
+  return update;
+}
+
 void FillFence(const MachineView& view, PersistCommand& command) {
   ReserveEpoch(view, command);
   command.next.evidence.clear();
@@ -198,6 +231,7 @@ void FillFence(const MachineView& view, PersistCommand& command) {
 void FillCommit(const MigrationRecord& record, PersistCommand& command) {
   command.update = CommitUpdate(record);
   command.next.waves_committed = record.wave + 1;
+  command.next.wave_attempt = 0;
 }
 
 void FillAbort(const MigrationRecord& record, const MachineView& view, PersistCommand& command) {
@@ -262,6 +296,16 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
       next.undo_requested = true;
       next.failure = note;
       return;
+    case Step::kRetryFirst:
+    case Step::kRetryWave:
+      ReserveEpoch(view, command);
+      command.update = RetryUpdate(record, next.wave_epoch);
+      // What was copied is copied again: the donors' logs may have ended meanwhile.
+      next.nonce = view.fresh_nonce;
+      next.verify_compared = 0;
+      next.verify_mismatched = 0;
+      next.wave = record.waves_committed == 0 ? 0 : record.waves_committed - 1;
+      return;
     case Step::kFenceUndo:
       FillFence(view, command);
       next.nonce = view.fresh_nonce;
@@ -269,12 +313,15 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
     case Step::kCommitUndo:
       command.update = WithdrawUpdate(record, *view.head, GiveToRecipients(record),
                                       OverridesBefore(record.preview, record.wave_epoch));
+      command.update->put_followers =
+          FollowersBefore(record.preview.follower_changes, 0, record.waves_committed);
       return;
     case Step::kAbandonUndo:
       FillAbandonUndo(record, view, command);
       next.failure = note;
       return;
     case Step::kGiveUp:
+      command.update = GiveUpUpdate(record);
       next.failure = note;
       return;
     case Step::kSettle:
@@ -285,7 +332,29 @@ void FillStep(const MigrationRecord& record, Step step, const std::string& note,
 
 }  // namespace
 
-std::vector<Plane> EndedOverrides(const MachineView& view) {
+namespace {
+
+// Notes name nodes, of which there may be thousands.
+std::string Shortened(std::string note) {
+  constexpr std::string_view kMore = " ...";
+  if (note.size() > kMaxNoteBytes) {
+    note.resize(kMaxNoteBytes - kMore.size());
+    // Not in the middle of a character.
+    while (!note.empty() && (static_cast<unsigned char>(note.back()) & 0xc0) == 0x80) {
+      note.pop_back();
+    }
+    note += kMore;
+  }
+  return note;
+}
+
+}  // namespace
+
+std::vector<Plane> EndedOverrides(const MigrationId& migration, const MachineView& view) {
+  // While others move, their donors must find keys where they were when they began.
+  for (const Move& move : view.head->moves()) {
+    if (move.migration != migration) return {};
+  }
   for (const Node& node : view.head->nodes()) {
     const auto session = view.sessions.find(node.id);
     const bool knows = session != view.sessions.end() && session->second.connected &&
@@ -300,8 +369,14 @@ std::vector<Plane> EndedOverrides(const MachineView& view) {
 }
 
 void AddHistory(MigrationRecord& record, absl::Time time, std::string note) {
-  if (record.history.size() >= kMaxHistory) record.history.erase(record.history.begin() + 1);
-  record.history.push_back({record.stage, record.wave, time, std::move(note)});
+  record.history.push_back({record.stage, record.wave, time, Shortened(std::move(note))});
+  size_t bytes = 0;
+  for (const StageEntry& entry : record.history) bytes += entry.note.size();
+  while (record.history.size() > kMaxHistory ||
+         (bytes > kMaxHistoryBytes && record.history.size() > 2)) {
+    bytes -= record.history[1].note.size();
+    record.history.erase(record.history.begin() + 1);
+  }
 }
 
 PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string note,
@@ -315,6 +390,7 @@ PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string n
   command.failpoint = FailpointOf(step);
   FillStep(record, step, note, view, command);
   if (command.update.has_value()) command.next.final_version = view.head->version().Next();
+  command.next.failure = Shortened(std::move(command.next.failure));
   AddHistory(command.next, view.wall, std::move(note));
   return command;
 }

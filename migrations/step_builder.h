@@ -20,9 +20,10 @@ PersistCommand BuildStep(const MigrationRecord& record, Step step, std::string n
 // history.
 PersistCommand BuildTouch(const MigrationRecord& record);
 
-// Planes of overrides that can be removed: as hashed, and every member is connected and has applied
-// the head, so that no owner can have missed them (core/membership/override.h).
-std::vector<Plane> EndedOverrides(const MachineView& view);
+// Planes of overrides that `migration` can remove: as hashed, no other migration moves anything,
+// and every member is connected and has applied the head, so that no owner can have missed them
+// (core/membership/override.h).
+std::vector<Plane> EndedOverrides(const MigrationId& migration, const MachineView& view);
 
 // Appends to the history, of which the beginning and the latest entries are kept.
 void AddHistory(MigrationRecord& record, absl::Time time, std::string note);

@@ -64,6 +64,9 @@ struct PrepareTask {
   Epoch epoch;  // under which the recipient will own the ranges
   std::vector<Donor> donors;
   TransferLimits limits;
+  // kPurge: of these the recipient was a follower of a dead owner. Whoever keeps followers' copies
+  // keeps what it has of them: there is no better one. Others drop it like the rest.
+  HashRangeSet kept;
   friend bool operator==(const PrepareTask&, const PrepareTask&) = default;
 };
 

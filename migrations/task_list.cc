@@ -36,14 +36,16 @@ void AddWarmTasks(const MigrationRecord& record, const Sessions& sessions, TaskL
     WarmTask warm;
     warm.limits = record.plan.limits;
     for (const RangeMove& move : moves) {
+      if (IsDead(record, move.from)) continue;
       warm.sources.push_back({move.from, AddressOf(move.from, sessions), move.ranges});
     }
+    if (warm.sources.empty()) continue;
     tasks[recipient].push_back(MakeTask(record, 0, std::move(warm)));
   }
 }
 
 void AddVerifyTasks(const MigrationRecord& record, TaskLists& tasks) {
-  for (const NodeId& recipient : RecipientsOf(RemainingFlows(record))) {
+  for (const NodeId& recipient : RecipientsOf(LiveFlows(record, RemainingFlows(record)))) {
     tasks[recipient].push_back(MakeTask(record, 0, VerifyTask{record.plan.strategy.verify_sample}));
   }
 }
@@ -63,6 +65,18 @@ PrepareTask MakePrepareTask(const MigrationRecord& record, const PrepareTerms& t
   return task;
 }
 
+// A follower that takes over from a dead owner may keep the copy that it has.
+HashRangeSet KeptCopies(const MigrationRecord& record, const NodeId& recipient,
+                        const PrepareTask& task) {
+  HashRangeSet of_dead;
+  if (record.stage != Stage::kFencing || record.preview.follower_changes.empty()) return of_dead;
+  for (const PrepareTask::Donor& donor : task.donors) {
+    if (IsDead(record, donor.source.donor)) of_dead = of_dead.Union(donor.source.ranges);
+  }
+  return of_dead.Intersection(
+      FollowedUntil(record.preview.follower_changes, record.wave, recipient));
+}
+
 void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
                       const Sessions& sessions, TaskLists& tasks) {
   const std::vector<RangeMove> moves = HandoverMoves(record);
@@ -73,8 +87,9 @@ void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
   for (const auto& [recipient, its_moves] : MovesByRecipient(moves)) {
     const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);
     if (!terms.has_value()) continue;
-    tasks[recipient].push_back(
-        MakeTask(record, record.wave, MakePrepareTask(record, *terms, its_moves, sessions)));
+    PrepareTask task = MakePrepareTask(record, *terms, its_moves, sessions);
+    task.kept = KeptCopies(record, recipient, task);
+    tasks[recipient].push_back(MakeTask(record, record.wave, std::move(task)));
   }
 }
 

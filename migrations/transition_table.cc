@@ -42,6 +42,10 @@ std::string_view StepName(Step step) {
       return "PA abort fencing";
     case Step::kRetreat:
       return "PA retreat";
+    case Step::kRetryFirst:
+      return "PR retry first wave";
+    case Step::kRetryWave:
+      return "PR retry wave";
     case Step::kFenceUndo:
       return "PU5 fence undo";
     case Step::kCommitUndo:

@@ -35,10 +35,12 @@ enum class Step : uint8_t {
   kAbort,         // PA  Planned | Warming | Verifying -> Aborted
   kAbortFencing,  // PA  Fencing -> Aborted, donors go on under a fresh epoch
   kRetreat,       // PA  Fencing of a later wave -> Committed with an undo requested
+  kRetryFirst,    // PR  Fencing of the first wave -> Warming: it will be tried again
+  kRetryWave,     // PR  Fencing of a later wave -> Committed: likewise
   kFenceUndo,     //     Committed | Soaking -> UndoFencing, reserves an epoch
   kCommitUndo,    //     UndoFencing -> RolledBack, writes the undo version
   kAbandonUndo,   //     UndoFencing -> Soaking: present owners go on under a fresh epoch
-  kGiveUp,        //     any live stage -> Failed
+  kGiveUp,        //     committed in part -> Failed: what is committed stays, the rest will not be
   kSettle,        // P2  Planned -> Succeeded, when nothing moves: one version does it all
 };
 
@@ -65,11 +67,12 @@ inline constexpr TransitionRule kTransitions[] = {
     {Step::kAbort, Stage::kVerifying, Stage::kAborted, kNoEvidence},
     {Step::kAbortFencing, Stage::kFencing, Stage::kAborted, kNoEvidence},
     {Step::kRetreat, Stage::kFencing, Stage::kCommitted, kNoEvidence},
+    {Step::kRetryFirst, Stage::kFencing, Stage::kWarming, kNoEvidence},
+    {Step::kRetryWave, Stage::kFencing, Stage::kCommitted, kNoEvidence},
     {Step::kFenceUndo, Stage::kCommitted, Stage::kUndoFencing, kUndoPossible},
     {Step::kFenceUndo, Stage::kSoaking, Stage::kUndoFencing, kUndoPossible},
     {Step::kCommitUndo, Stage::kUndoFencing, Stage::kRolledBack, kDonorsClosed | kRecipientsReady},
     {Step::kAbandonUndo, Stage::kUndoFencing, Stage::kSoaking, kNoEvidence},
-    {Step::kGiveUp, Stage::kWarming, Stage::kFailed, kNoEvidence},
     {Step::kGiveUp, Stage::kCommitted, Stage::kFailed, kNoEvidence},
     {Step::kGiveUp, Stage::kSoaking, Stage::kFailed, kNoEvidence},
 };

@@ -18,7 +18,8 @@ constexpr Step kAllSteps[] = {Step::kPrepare,     Step::kStartVerify, Step::kRes
                               Step::kFenceWave,   Step::kCommitWave,  Step::kStartSoak,
                               Step::kRelease,     Step::kAbort,       Step::kAbortFencing,
                               Step::kRetreat,     Step::kFenceUndo,   Step::kCommitUndo,
-                              Step::kAbandonUndo, Step::kGiveUp,      Step::kSettle};
+                              Step::kAbandonUndo, Step::kGiveUp,      Step::kSettle,
+                              Step::kRetryFirst,  Step::kRetryWave};
 constexpr uint32_t kEvidenceSets = 1u << 10;
 
 struct Expected {
@@ -35,20 +36,21 @@ const std::map<std::pair<Stage, Step>, Expected>& Table() {
       {{S::kPlanned, T::kAbort}, {S::kAborted, {}}},
       {{S::kWarming, T::kStartVerify}, {S::kVerifying, {kWarmed}}},
       {{S::kWarming, T::kAbort}, {S::kAborted, {}}},
-      {{S::kWarming, T::kGiveUp}, {S::kFailed, {}}},
       {{S::kVerifying, T::kRestartWarm}, {S::kWarming, {}}},
       {{S::kVerifying, T::kFenceWave}, {S::kFencing, {kWarmed, kVerified, kPromoted, kHoldOver}}},
       {{S::kVerifying, T::kAbort}, {S::kAborted, {}}},
       {{S::kFencing, T::kCommitWave}, {S::kCommitted, {kDonorsClosed, kRecipientsReady}}},
       {{S::kFencing, T::kAbortFencing}, {S::kAborted, {}}},
       {{S::kFencing, T::kRetreat}, {S::kCommitted, {}}},
+      {{S::kFencing, T::kRetryFirst}, {S::kWarming, {}}},
+      {{S::kFencing, T::kRetryWave}, {S::kCommitted, {}}},
       {{S::kCommitted, T::kFenceWave}, {S::kFencing, {kWarmed, kPromoted, kHoldOver}}},
       {{S::kCommitted, T::kStartSoak}, {S::kSoaking, {kLastWave}}},
       {{S::kCommitted, T::kFenceUndo}, {S::kUndoFencing, {kUndoPossible}}},
       {{S::kCommitted, T::kGiveUp}, {S::kFailed, {}}},
       {{S::kSoaking, T::kRelease}, {S::kSucceeded, {kSoakOver}}},
-      {{S::kSoaking, T::kFenceUndo}, {S::kUndoFencing, {kUndoPossible}}},
       {{S::kSoaking, T::kGiveUp}, {S::kFailed, {}}},
+      {{S::kSoaking, T::kFenceUndo}, {S::kUndoFencing, {kUndoPossible}}},
       {{S::kUndoFencing, T::kCommitUndo}, {S::kRolledBack, {kDonorsClosed, kRecipientsReady}}},
       {{S::kUndoFencing, T::kAbandonUndo}, {S::kSoaking, {}}},
   };

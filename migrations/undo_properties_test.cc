@@ -12,20 +12,14 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include "core/placement/allocator.h"
+#include "core/placement/initial.h"
+#include "migrations/base_testing.h"
 #include "migrations/machine_world_testing.h"
 
 namespace warmring {
 namespace {
 
 using Random = std::mt19937_64;
-
-Node MakeNode(uint64_t number) {
-  Node node;
-  node.id = fmt::format("cache-{:02}", number);
-  node.address = fmt::format("10.0.0.{}:6379", number + 1);
-  return node;
-}
 
 Membership::Ptr DrawBase(Random& random) {
   MembershipData data;
@@ -34,10 +28,14 @@ Membership::Ptr DrawBase(Random& random) {
   data.spec.placement = random() % 3 == 0 ? PlacementKind::kRing : PlacementKind::kDirectory;
   data.spec.directory_bits = 10;
   data.spec.tokens_per_node = 8;
-  const uint64_t nodes = 2 + random() % 3;
-  for (uint64_t i = 0; i < nodes; ++i) data.nodes.push_back(MakeNode(i));
-  data.ranges = InitialRanges(data.spec, data.nodes, Epoch(3));
-  if (random() % 2 == 0) {
+  const int nodes = 2 + static_cast<int>(random() % 3);
+  for (int i = 0; i < nodes; ++i) data.nodes.push_back(MakeNode(i));
+  data.spec.replication = 1 + static_cast<uint32_t>(random() % 3);
+  data.spec.domains.best_effort = data.spec.replication > 1;
+  InitialPlacement placement = *PlaceInitially(data.spec, data.nodes, Epoch(3));
+  data.ranges = std::move(placement.ranges);
+  data.followers = std::move(placement.followers);
+  if (data.spec.replication == 1 && random() % 2 == 0) {
     data.overrides = {{1, {OverrideRule::Match::kPrefix, "tenant-"}, {}, Epoch(random() % 9)}};
     data.next_plane = 2;
     if (random() % 2 == 0) {
@@ -108,6 +106,10 @@ RC_GTEST_PROP(UndoProperties, AnUndonePlanLeavesEveryKeyWhereItWas, ()) {
     RC_ASSERT(after.nodes()[is.owner].id == base->nodes()[was.owner].id);
     RC_ASSERT(is.epoch >= was.epoch);
     RC_ASSERT(!is.pending.has_value() && !is.previous.has_value());
+    const auto followers_were = base->FollowersAt(base->RangeIndexOf(was.hash));
+    const auto followers_are = after.FollowersAt(after.RangeIndexOf(is.hash));
+    RC_ASSERT(std::equal(followers_were.begin(), followers_were.end(), followers_are.begin(),
+                         followers_are.end()));
   }
 }
 

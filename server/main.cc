@@ -35,6 +35,7 @@ struct Flags {
   ServerOptions server;
   std::string lease = "10s";
   std::string log_level = "info";
+  std::vector<std::string> dev_roles = {"operator", "safety-override"};
 };
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -46,6 +47,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "directory of the store; with --dev a temporary one is the default")
       ->envname("WARMRINGD_DATA_DIR");
   app.add_flag("--dev", flags.server.dev, "no TLS, everybody may do everything; loopback only");
+  app.add_option("--dev-roles", flags.dev_roles,
+                 "with --dev: what everybody may be; operator, safety-override")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--lease", flags.lease, "how long owners may write without being renewed")
       ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
@@ -59,6 +64,12 @@ std::string Check(Flags& flags) {
       flags.server.lease < absl::Milliseconds(200) || flags.server.lease > absl::Minutes(5)) {
     return fmt::format("--lease: '{}' is not a duration from 200ms to 5m (try 10s)",
                        Printable(flags.lease));
+  }
+  flags.server.dev_roles.clear();
+  for (const std::string& word : flags.dev_roles) {
+    const absl::StatusOr<Role> role = ParseRole(word);
+    if (!role.ok()) return "--dev-roles: " + Text(role.status());
+    flags.server.dev_roles.insert(*role);
   }
   return "";
 }

@@ -113,7 +113,7 @@ class RunningServer final : public Server {
 };
 
 absl::Status RunningServer::OpenStore() {
-  ASSIGN_OR_RETURN(authoriser_, MakeAuthoriser(options_.dev, options_.listen));
+  ASSIGN_OR_RETURN(authoriser_, MakeAuthoriser(options_.dev, options_.listen, options_.dev_roles));
   gate_ = std::make_unique<Gate>(authoriser_.get());
   ASSIGN_OR_RETURN(store_, RocksDbStore::Open(options_.data_dir));
   HistoryId fresh;

@@ -1,17 +1,20 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/auth/authoriser.h"
 
 namespace warmring {
 
 struct ServerOptions {
   std::string listen = "127.0.0.1:7420";  // host:port; port 0 takes a free one
   std::string data_dir;
-  bool dev = false;  // everybody may do everything; loopback only
+  bool dev = false;  // everybody has all of dev_roles; loopback only
+  std::set<Role> dev_roles = {Role::kOperator, Role::kSafetyOverride};
   absl::Duration lease = absl::Seconds(10);
 };
 

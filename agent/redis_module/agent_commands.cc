@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "agent/redis_module/arguments.h"
+#include "agent/redis_module/failpoint.h"
 #include "agent/redis_module/module.h"
 #include "agent/redis_module/value_digest.h"
 #include "core/base/status_macros.h"
@@ -90,6 +91,7 @@ absl::Status Map(Call& call) {
   RETURN_IF_ERROR(call.words.Finish());
   ASSIGN_OR_RETURN(Membership::Ptr membership, DecodeMembership(bytes));
   RETURN_IF_ERROR(call.state.Install(std::move(membership), BootNow()));
+  WARMRING_FP("module.map.installed");
   call.Ok();
   return absl::OkStatus();
 }
@@ -127,7 +129,9 @@ absl::Status Grant(Call& call) {
                  "this incarnation found keys that it must not serve: run WR.PURGE ALL "
                  "to its end first");
   }
+  WARMRING_FP("module.grant.read");
   RETURN_IF_ERROR(call.state.view().Grant(grant));
+  WARMRING_FP("module.grant.applied");
   call.Ok();
   return absl::OkStatus();
 }
@@ -146,6 +150,7 @@ absl::Status Fence(Call& call) {
   RETURN_IF_ERROR(call.words.Finish());
   RETURN_IF_ERROR(call.state.view().CheckPlanes(ranges));
   call.state.view().Fence(ranges, Epoch(epoch));
+  WARMRING_FP("module.fence.raised");
   // Commands run one at a time: what was admitted before this one has its place in the log.
   const DirtySet* dirty = call.state.DirtyOf(migration);
   call.Array(3);

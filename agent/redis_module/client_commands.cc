@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "agent/redis_module/failpoint.h"
 #include "agent/redis_module/module.h"
 #include "core/base/ids.h"
 
@@ -119,9 +120,11 @@ int ReplyWith(redis::Context* context, std::string_view command, const Reply& re
 
 int RunAdmitted(redis::Context* context, redis::String** argv, int argc,
                 const std::vector<redis::String*>& keys) {
+  WARMRING_FP("module.write.admitted");
   OwnerState::Action action(TheModule().state, Cause::kAdmitted);
   const Reply reply = CallClientCommand(context, argv, argc);
   for (const redis::String* key : keys) action.Touch(redis::TextOf(key));
+  WARMRING_FP("module.write.done");
   return ReplyWith(context, redis::TextOf(argv[0]), reply);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/failpoint.h"
+#include "client/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "agent/failpoint.h"
+#include "client/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
@@ -432,6 +432,7 @@ void TransferClient::AskVerify(Source* source, PullChannel* channel) {
 // A key that differs is asked for once more before it counts: it may just have expired on one side.
 absl::Status TransferClient::TakeDigests(Source* source, PullChannel* channel,
                                          const DigestBatch& batch) {
+  WARMRING_FP("verify.batch");
   std::vector<std::string> keys;
   for (const DigestBatch::Digest& digest : batch.digests) keys.push_back(digest.key);
   CacheEngine::Digests own;

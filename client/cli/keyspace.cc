@@ -127,7 +127,7 @@ ExitCode List(Session& session) {
     table.AddRow({k.spec().id(), fmt::format("v{}", k.version()), PlacementWord(k.spec()),
                   Unit(k.spec()), fmt::format("{}", k.node_count()),
                   fmt::format("{:.3f}", k.max_over_mean()),
-                  k.active_migration().empty() ? "-" : k.active_migration()});
+                  k.active_migration().empty() ? "-" : absl::StrJoin(k.active_migrations(), ",")});
   }
   std::cout << table.ToString();
   return ExitCode::kDone;
@@ -152,7 +152,7 @@ ExitCode Get(Session& session) {
       "copies      {}\nmax/mean    {:.3f}\nwatchers    {}\nmoving      {}\n",
       k.spec().id(), k.version(), k.history(), PlacementWord(k.spec()), Unit(k.spec()),
       k.node_count(), Copies(k), k.max_over_mean(), k.watchers(),
-      k.active_migration().empty() ? "-" : k.active_migration());
+      k.active_migration().empty() ? "-" : absl::StrJoin(k.active_migrations(), ","));
   return ExitCode::kDone;
 }
 

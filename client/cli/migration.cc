@@ -72,6 +72,29 @@ Run OneMigration(std::shared_ptr<std::string> id,
   };
 }
 
+struct ForceFlags {
+  std::string id;
+  std::string node;
+  bool accept_data_loss = false;
+};
+
+ExitCode Force(Session& session, const ForceFlags& flags) {
+  const auto keyspace = session.Keyspace();
+  if (!keyspace.ok()) return session.Fail(keyspace.status());
+  v1::ForceFenceRequest request;
+  request.set_keyspace(*keyspace);
+  request.set_migration(flags.id);
+  request.set_node(flags.node);
+  request.set_accept_data_loss(flags.accept_data_loss);
+  request.set_reason(session.flags().reason);
+  request.set_request_id(session.flags().request_id);
+  v1::ForceFenceResponse response;
+  const grpc::Status status =
+      session.migrations().ForceFence(session.Call().get(), request, &response);
+  if (!status.ok()) return session.Fail(status);
+  return Show(session, response.migration());
+}
+
 }  // namespace
 
 void AddMigration(CLI::App& app, Run* run) {
@@ -94,6 +117,15 @@ void AddMigration(CLI::App& app, Run* run) {
   add("abort", "end it; what was warmed is released", OneMigration(id, &Stub::AbortMigration));
   add("undo", "give the ranges back without losing a write",
       OneMigration(id, &Stub::UndoMigration));
+
+  auto force = std::make_shared<ForceFlags>();
+  CLI::App* fence = noun->add_subcommand(
+      "force-fence", "take a donor that does not answer for dead (needs --reason)");
+  fence->add_option("migration", force->id, "the migration's id")->required();
+  fence->add_option("node", force->node, "the donor")->required();
+  fence->add_flag("--accept-data-loss", force->accept_data_loss,
+                  "do not wait for its lease: what it still accepts is lost");
+  fence->callback([run, force] { *run = [force](Session& s) { return Force(s, *force); }; });
 }
 
 }  // namespace warmring::cli

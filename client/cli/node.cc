@@ -87,17 +87,57 @@ void AddNode(CLI::App& app, Run* run) {
 
   struct RemoveFlags {
     std::string id;
+    bool dead = false;
     PlanFlags plan;
   };
   auto remove_flags = std::make_shared<RemoveFlags>();
   CLI::App* remove = noun->add_subcommand("remove", "remove a node by a staged migration");
   remove->add_option("node", remove_flags->id, "the node's id")->required();
+  remove->add_flag("--dead", remove_flags->dead,
+                   "fail over: it is dead, others take over when its lease is over");
   remove_flags->plan.AddTo(*remove);
   remove->callback([run, remove_flags] {
     *run = [remove_flags](Session& s) {
       v1::Change change;
       change.mutable_remove()->set_node(remove_flags->id);
+      change.mutable_remove()->set_dead(remove_flags->dead);
       return SubmitChange(s, remove_flags->plan, std::move(change));
+    };
+  });
+
+  struct ReplaceFlags {
+    std::string id;
+    std::string by;
+    std::string address;
+    double weight = 1.0;
+    std::string zone;
+    bool dead = false;
+    PlanFlags plan;
+  };
+  auto replace_flags = std::make_shared<ReplaceFlags>();
+  CLI::App* replace = noun->add_subcommand(
+      "replace", "a new node takes exactly what a member has, which then leaves");
+  replace->add_option("node", replace_flags->id, "the member's id")->required();
+  replace->add_option("by", replace_flags->by, "the new node's id")->required();
+  replace->add_option("--address", replace_flags->address, "host:port of its data service")
+      ->required();
+  replace->add_option("--weight", replace_flags->weight, "0.01 to 1000 (default 1)");
+  replace->add_option("--zone", replace_flags->zone, "failure domain");
+  replace->add_flag(
+      "--dead", replace_flags->dead,
+      "fail over: the member is dead, the new node takes over when its lease is over");
+  replace_flags->plan.AddTo(*replace);
+  replace->callback([run, replace_flags] {
+    *run = [replace_flags](Session& s) {
+      v1::Change change;
+      v1::ReplaceNode* by = change.mutable_replace();
+      by->set_node(replace_flags->id);
+      by->set_dead(replace_flags->dead);
+      by->mutable_by()->set_id(replace_flags->by);
+      by->mutable_by()->set_address(replace_flags->address);
+      by->mutable_by()->set_weight(replace_flags->weight);
+      by->mutable_by()->set_zone(replace_flags->zone);
+      return SubmitChange(s, replace_flags->plan, std::move(change));
     };
   });
 

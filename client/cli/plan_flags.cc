@@ -19,6 +19,10 @@ void PlanFlags::AddTo(CLI::App& app) {
   app.add_option("--key-rate", keys_per_second, "keys a second a donor (5000/s)");
   app.add_option("--verify-sample", verify_sample, "keys compared a transfer (default 2000)");
   app.add_option("--fence-policy", fence_policy, "ack_only (default) or ack_or_lease");
+  app.add_option("--wave-attempts", wave_attempts, "so often a wave is tried (default 1)");
+  app.add_option("--on-wave-failure", on_wave_failure, "undo (default) or pause");
+  app.add_option("--on-conflict", on_conflict,
+                 "when another migration is in the way: refuse (default) or queue");
   app.add_flag("--await-promotion", await_promotion, "stop after verifying until promoted");
   app.add_option("--base-version", base_version, "refuse when the membership has moved on");
   app.add_flag("--dry-run", dry_run, "show the preview, change nothing");
@@ -39,6 +43,9 @@ absl::StatusOr<v1::MigrationPlan> PlanFlags::ToPlan() const {
   set(strategy, "fenceTimeout", fence_timeout);
   set(strategy, "verifySample", verify_sample);
   set(strategy, "fencePolicy", fence_policy);
+  set(strategy, "waveAttempts", wave_attempts);
+  set(strategy, "onWaveFailure", on_wave_failure);
+  set(strategy, "onConflict", on_conflict);
   if (await_promotion) strategy["awaitPromotion"] = "true";
   YAML::Node limits(YAML::NodeType::Map);
   set(limits, "bytesPerSecond", bytes_per_second);

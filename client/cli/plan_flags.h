@@ -22,6 +22,9 @@ struct PlanFlags {
   std::string keys_per_second;
   std::string verify_sample;
   std::string fence_policy;
+  std::string wave_attempts;
+  std::string on_wave_failure;
+  std::string on_conflict;
   bool await_promotion = false;
   uint64_t base_version = 0;
   bool dry_run = false;

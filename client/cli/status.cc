@@ -1,7 +1,9 @@
 #include <iostream>
 
 #include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+#include "absl/strings/str_join.h"
 
 #include "client/cli/render/migration_view.h"
 #include "client/cli/render/preview.h"
@@ -36,14 +38,15 @@ ExitCode Status(Session& session) {
     table.AddRow({k.spec().id(), fmt::format("v{}", k.version()), ring ? "ring" : "directory",
                   fmt::format("{}", k.node_count()), fmt::format("{:.3f}", k.max_over_mean()),
                   fmt::format("{}", k.watchers()),
-                  k.active_migration().empty() ? "-" : k.active_migration()});
-    if (k.active_migration().empty()) continue;
-    v1::GetMigrationRequest request;
-    request.set_keyspace(k.spec().id());
-    request.set_migration(k.active_migration());
-    v1::GetMigrationResponse response;
-    status = session.migrations().GetMigration(session.Call().get(), request, &response);
-    if (status.ok()) moving += MigrationLine(response.migration()) + "\n";
+                  k.active_migration().empty() ? "-" : absl::StrJoin(k.active_migrations(), ",")});
+    for (const std::string& id : k.active_migrations()) {
+      v1::GetMigrationRequest request;
+      request.set_keyspace(k.spec().id());
+      request.set_migration(id);
+      v1::GetMigrationResponse response;
+      status = session.migrations().GetMigration(session.Call().get(), request, &response);
+      if (status.ok()) moving += MigrationLine(response.migration()) + "\n";
+    }
   }
   std::cout << table.ToString() << moving;
   return ExitCode::kDone;

@@ -84,6 +84,33 @@ PreparedReport Prepared(const PrepareTask& task) {
   return report;
 }
 
+bool IsBootClock(const std::function<Instant()>& clock) {
+  const auto* const function = clock.target<Instant (*)()>();
+  return function != nullptr && *function == &BootNow;
+}
+
+KeyPoint PointIn(const Membership* membership, std::string_view key) {
+  return membership != nullptr ? membership->PointOf(key) : KeyPoint(HashKey(HashSpec(), key));
+}
+
+// Whether `after` lacks the override by which `before` placed the key.
+bool HasEnded(const Membership& before, const Membership& after, std::string_view key) {
+  const Plane plane = before.PointOf(key).plane;
+  return plane != kCommonPlane && after.OverrideOn(plane) == nullptr;
+}
+
+absl::Status RefuseKey(const RefusalInfo& info, Verdict verdict, std::string_view key) {
+  return RefusalStatus(info, fmt::format("key '{}': {}", Printable(key), TextFor(verdict)));
+}
+
+absl::Status NotToBeAcknowledged(const RefusalInfo& info, Verdict verdict) {
+  absl::Status status = absl::UnknownError(
+      fmt::format("the write may exist, and must not be acknowledged: {}", TextFor(verdict)));
+  RefusalStatus(info, "").ForEachPayload(
+      [&status](auto url, const absl::Cord& payload) { status.SetPayload(url, payload); });
+  return status;
+}
+
 HashRangeSet AllPlanes(const Membership& membership) {
   std::vector<HashRange> planes = {HashRange::Whole()};
   for (const Override& item : membership.overrides()) {
@@ -95,11 +122,16 @@ HashRangeSet AllPlanes(const Membership& membership) {
 }  // namespace
 
 GuardCore::GuardCore(OwnerOptions options)
-    : options_(std::move(options)), incarnation_(RandomIncarnation()) {
+    : options_(std::move(options)),
+      is_boot_clock_(IsBootClock(options_.clock)),
+      incarnation_(RandomIncarnation()) {
   worker_ = std::thread([this] { RunJobs(); });
 }
 
-GuardCore::~GuardCore() { Stop(); }
+GuardCore::~GuardCore() {
+  Stop();
+  const std::unique_ptr<Published> owned(published_.load(std::memory_order_acquire));
+}
 
 void GuardCore::Stop() {
   {
@@ -119,80 +151,138 @@ void GuardCore::SetNotify(std::function<void()> notify) {
   NotifyIfDue();
 }
 
-absl::Status GuardCore::Refuse(const Admission& admission, std::string_view key) const {
+RefusalInfo GuardCore::InfoOf(const Admission& admission, const OwnerView* view) {
   RefusalInfo info;
   info.reason = ReasonFor(admission.verdict);
   info.version = admission.version;
-  if (view_ && view_->membership() != nullptr) {
-    info.epoch_word = FormatEpochWord(view_->history(), admission.epoch);
-    if (admission.owner) {
-      info.owner_address = view_->membership()->nodes()[*admission.owner].address;
-    }
+  if (view != nullptr && view->membership() != nullptr) {
+    info.epoch_word = FormatEpochWord(view->history(), admission.epoch);
+    if (admission.owner) info.owner_address = view->membership()->nodes()[*admission.owner].address;
   }
-  return RefusalStatus(info,
-                       fmt::format("key '{}': {}", Printable(key), TextFor(admission.verdict)));
+  return info;
+}
+
+template <typename Reader>
+auto GuardCore::Read(Reader read) const {
+  WriteSlot& slot = writes_.Claim();
+  const Published* const published = published_.load(std::memory_order_seq_cst);
+  auto result = read(published == nullptr ? nullptr : &published->view);
+  slot.Abandon();
+  return result;
 }
 
 absl::StatusOr<WriteGuard> GuardCore::Begin(std::string_view key, std::string_view epoch_word) {
-  ASSIGN_OR_RETURN(const EpochWord word, EpochWord::Parse(epoch_word));
-  const std::lock_guard<std::mutex> lock(mutex_);
+  EpochWord word;
+  if (!EpochWord::Read(epoch_word, word)) return EpochWord::Parse(epoch_word).status();
+  const Instant now = Now();
+  WriteSlot& slot = writes_.Claim();
+  const Published* const published = published_.load(std::memory_order_seq_cst);
+  const OwnerView* const view = published == nullptr ? nullptr : &published->view;
   Admission admission;
   admission.verdict = Verdict::kNoLease;
-  if (view_ && view_->membership() != nullptr) {
-    admission = view_->AdmitWrite(PointOfLocked(key), word, options_.clock());
+  if (view != nullptr && view->membership() != nullptr) {
+    admission = view->AdmitWrite(view->membership()->PointOf(key), word, now);
   }
-  if (!admission.ok()) return Refuse(admission, key);
-  const uint64_t id = next_id_++;
-  in_flight_[id] = {std::string(key), std::string(epoch_word), word.epoch, false, false};
-  return WriteGuard(this, id);
+  if (admission.ok()) [[likely]] {
+    slot.Admit(key, word, published->generation);
+    return WriteGuard(this, &slot);
+  }
+  const RefusalInfo info = InfoOf(admission, view);
+  slot.Abandon();
+  return RefuseKey(info, admission.verdict, key);
 }
 
 absl::Status GuardCore::BeginRead(std::string_view key, std::string_view epoch_word) const {
-  ASSIGN_OR_RETURN(const EpochWord word, EpochWord::Parse(epoch_word));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Admission admission;
-  admission.verdict = Verdict::kNoLease;
-  if (view_ && view_->membership() != nullptr) {
-    admission = view_->AdmitRead(PointOfLocked(key), word);
-  }
-  return admission.ok() ? absl::OkStatus() : Refuse(admission, key);
+  EpochWord word;
+  if (!EpochWord::Read(epoch_word, word)) return EpochWord::Parse(epoch_word).status();
+  RefusalInfo info;
+  const Verdict verdict = Read([&](const OwnerView* view) {
+    Admission admission;
+    admission.verdict = Verdict::kNoLease;
+    if (view != nullptr && view->membership() != nullptr) {
+      admission = view->AdmitRead(view->membership()->PointOf(key), word);
+    }
+    if (!admission.ok()) info = InfoOf(admission, view);
+    return admission.verdict;
+  });
+  return verdict == Verdict::kAdmit ? absl::OkStatus() : RefuseKey(info, verdict, key);
 }
 
-absl::Status GuardCore::StillHeld(uint64_t id) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  InFlight& write = in_flight_.at(id);
-  const absl::StatusOr<EpochWord> word = EpochWord::Parse(write.word);
-  Admission admission = view_->AdmitWrite(PointOfLocked(write.key), *word, options_.clock());
-  if (admission.ok() && !write.lost) {
-    write.passed = true;
-    return absl::OkStatus();
+absl::Status GuardCore::StillHeld(WriteSlot& slot) {
+  for (;;) {
+    const Instant now = Now();
+    slot.BeginCheck();
+    // Not null, since it admitted the write.
+    const Published* const published = published_.load(std::memory_order_seq_cst);
+    const OwnerView& view = published->view;
+    if (published->generation != slot.generation() &&
+        !published->settled.load(std::memory_order_acquire)) [[unlikely]] {
+      slot.EndCheck(false);
+      // The change ends when the lock is free.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      continue;
+    }
+    Admission admission;
+    admission.verdict = Verdict::kNoLease;
+    if (view.membership() != nullptr) {
+      admission = view.AdmitWrite(view.membership()->PointOf(slot.key()), slot.word(), now);
+    }
+    if (admission.ok() && slot.IsLost()) admission.verdict = Verdict::kStaleEpoch;
+    if (admission.ok()) [[likely]] {
+      slot.EndCheck(true);
+      return absl::OkStatus();
+    }
+    const RefusalInfo info = InfoOf(admission, &view);
+    slot.EndCheck(false);
+    return NotToBeAcknowledged(info, admission.verdict);
   }
-  if (admission.ok()) admission.verdict = Verdict::kStaleEpoch;
-  const absl::Status refusal = Refuse(admission, "");
-  absl::Status status = absl::UnknownError(fmt::format(
-      "the write may exist, and must not be acknowledged: {}", TextFor(admission.verdict)));
-  refusal.ForEachPayload(
-      [&status](auto url, const absl::Cord& payload) { status.SetPayload(url, payload); });
-  return status;
 }
 
-void GuardCore::End(uint64_t id) {
+void GuardCore::End(WriteSlot& slot) {
+  if (slot.TryEnd()) [[likely]] {
+    return;
+  }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    in_flight_.erase(id);
+    slot.Free();
     AnswerFences();
   }
   NotifyIfDue();
 }
 
+KeyPoint GuardCore::PointOf(std::string_view key) const {
+  return Read([&](const OwnerView* view) {
+    return PointIn(view == nullptr ? nullptr : view->membership().get(), key);
+  });
+}
+
 bool GuardCore::HasLease() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return view_ && view_->HasLease(options_.clock());
+  const Instant now = Now();
+  return Read([&](const OwnerView* view) { return view != nullptr && view->HasLease(now); });
 }
 
 Version GuardCore::version() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return view_ && view_->membership() != nullptr ? view_->membership()->version() : Version(0);
+  return Read([](const OwnerView* view) {
+    return view != nullptr && view->membership() != nullptr ? view->membership()->version()
+                                                            : Version(0);
+  });
+}
+
+// Publishes view_. Writes that earlier views admitted are lost where `lost_if` says so (null: it
+// loses none). A write that is checked meanwhile waits for the marks. Then nobody uses the view of
+// before any more.
+void GuardCore::Publish(const LostIf& lost_if) {
+  const bool marks = lost_if != nullptr;
+  auto* const next = new Published(*view_, ++generation_, !marks);
+  const std::unique_ptr<Published> before(published_.exchange(next, std::memory_order_seq_cst));
+  writes_.Settle();
+  if (!marks) return;
+  writes_.Visit([&](const WriteTable::Write& write) {
+    WriteTable::Marks result;
+    result.lose = write.slot.generation() != generation_ && lost_if(write.slot);
+    return result;
+  });
+  next->settled.store(true, std::memory_order_release);
 }
 
 void GuardCore::OnMembership(const Membership::Ptr& membership) {
@@ -210,15 +300,18 @@ void GuardCore::Install(const Membership::Ptr& membership) {
     Warn(fmt::format("membership {}: {}", membership->version().value, installed.ToString()));
     return;
   }
-  NoteEndedOverrides(previous.get());
-  NoteLost();
   // A fence waits until the keys that it is about can be told.
   for (const auto& [key, live] : tasks_) {
     const auto* fence = std::get_if<FenceTask>(&live.task.body);
-    if (fence != nullptr && !live.report) Fence(*fence);
+    if (fence != nullptr && !live.report) view_->Fence(fence->ranges, fence->floor);
   }
+  const bool missed = previous != nullptr && HasMissedOverrides(*previous, *membership);
+  Publish([&](const WriteSlot& write) {
+    return missed || (previous != nullptr && HasEnded(*previous, *membership, write.key())) ||
+           IsLost(write);
+  });
   AnswerFences();
-  const HashRangeSet before = std::exchange(entitled_, view_->EntitledRanges());
+  const HashRangeSet before = std::exchange(entitled_, EntitledLocked());
   HashRangeSet left = before.Minus(entitled_);
   // When rules come or go, keys change planes, and what was held on one cannot be told from the
   // ranges of before: then everything goes that is not to be here.
@@ -237,6 +330,7 @@ absl::StatusOr<OwnerPort::Identity> GuardCore::Attach(const HistoryId& history, 
     if (view_) incarnation_ = RandomIncarnation();
     view_.emplace(history, options_.keyspace, options_.node, incarnation_);
     tasks_.clear();
+    Publish([](const WriteSlot&) { return true; });
     Install(newest_);
   }
   due_.clear();
@@ -251,7 +345,7 @@ absl::StatusOr<OwnerPort::Renewal> GuardCore::Renew() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!view_) return absl::AbortedError("not attached yet");
-    renewal.seq = view_->Renew(options_.clock());
+    renewal.seq = view_->Renew(Now());
     if (view_->membership() != nullptr) renewal.applied_version = view_->membership()->version();
     AnswerFences();  // their time to drain may be over
   }
@@ -262,7 +356,11 @@ absl::StatusOr<OwnerPort::Renewal> GuardCore::Renew() {
 absl::Status GuardCore::Grant(const LeaseGrant& grant) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!view_) return absl::AbortedError("not attached yet");
-  return view_->Grant(grant);
+  const absl::Status granted = view_->Grant(grant);
+  // Its floors hold whatever it says of the lease.
+  Publish(grant.floors.empty() ? LostIf()
+                               : [this](const WriteSlot& write) { return IsLost(write); });
+  return granted;
 }
 
 GuardCore::TaskKey GuardCore::KeyOf(const Task& task) {
@@ -281,7 +379,7 @@ void GuardCore::SetTasks(const std::vector<Task>& tasks) {
       if (found != tasks_.end() && found->second.task == task) {
         live[key] = std::move(found->second);
       } else {
-        live[key] = {task, options_.clock(), std::nullopt};
+        live[key] = {task, Now(), std::nullopt};
       }
     }
     tasks_ = std::move(live);
@@ -301,7 +399,8 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
     // What was fetched is the application's to judge: on_warm returns Ok when it is right.
     Report(key, VerifyReport{0, 0, true});
   } else if (const auto* fence = std::get_if<FenceTask>(&live.task.body)) {
-    Fence(*fence);
+    view_->Fence(fence->ranges, fence->floor);
+    Publish([this](const WriteSlot& write) { return IsLost(write); });
   } else {
     const auto& prepare = std::get<PrepareTask>(live.task.body);
     // There is no change log here. What was fetched while warming is made complete by fetching
@@ -309,64 +408,50 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
     // first.
     const bool drop = prepare.mode != PrepareTask::Mode::kChanges;
     const bool fetch = options_.on_warm != nullptr && EveryDonorIsFenced(prepare);
-    if (!drop && !fetch) {
+    // A follower that takes over keeps the copy that it has.
+    const HashRangeSet ranges = RangesOf(prepare).Minus(prepare.kept);
+    if (ranges.empty() || (!drop && !fetch)) {
       Report(key, Prepared(prepare));
     } else {
-      AddJob({key, RangesOf(prepare), drop, fetch, Instant{}});
+      AddJob({key, ranges, drop, fetch, Instant{}});
     }
   }
 }
 
-void GuardCore::Fence(const FenceTask& fence) {
-  view_->Fence(fence.ranges, fence.floor);
-  NoteLost();
-}
-
-KeyPoint GuardCore::PointOfLocked(std::string_view key) const {
-  return view_ && view_->membership() ? view_->membership()->PointOf(key)
-                                      : KeyPoint(HashKey(HashSpec(), key));
-}
-
-KeyPoint GuardCore::PointOf(std::string_view key) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return PointOfLocked(key);
+// What a service has as a follower it keeps by itself, whatever becomes of what it owned.
+HashRangeSet GuardCore::EntitledLocked() const {
+  const HashRangeSet ranges = view_->EntitledRanges();
+  const Membership::Ptr& membership = view_->membership();
+  return membership == nullptr ? ranges : ranges.Union(membership->FollowedBy(options_.node));
 }
 
 // The epoch of a key says who held it when, but for an override that comes and goes: then a key has
 // its old epoch again after it was elsewhere. So what happens to a write in flight is noted when it
 // happens.
-void GuardCore::NoteEndedOverrides(const Membership* before) {
-  if (before == nullptr) return;
-  const bool missed = HasMissedOverrides(*before, *view_->membership());
-  for (auto& [id, write] : in_flight_) {
-    const Plane plane = before->PointOf(write.key).plane;
-    const bool ended = plane != kCommonPlane && view_->membership()->OverrideOn(plane) == nullptr;
-    write.lost = write.lost || missed || ended;
-  }
+bool GuardCore::IsLost(const WriteSlot& write) const {
+  const Membership* const membership = view_->membership().get();
+  if (membership == nullptr) return true;
+  const KeyPoint point = membership->PointOf(write.key());
+  const Epoch epoch = write.word().epoch;
+  return !view_->Owns(point) || epoch <= view_->FloorOf(point) ||
+         epoch != membership->RangeOf(point).epoch;
 }
 
-void GuardCore::NoteLost() {
-  for (auto& [id, write] : in_flight_) {
-    if (view_->membership() == nullptr) {
-      write.lost = true;
-      continue;
-    }
-    const KeyPoint point = PointOfLocked(write.key);
-    write.lost = write.lost || !view_->Owns(point) || write.epoch <= view_->FloorOf(point) ||
-                 write.epoch != view_->membership()->RangeOf(point).epoch;
-  }
-}
-
-bool GuardCore::IsDrained(const FenceTask& fence, Instant since) const {
+bool GuardCore::IsDrained(const FenceTask& fence, Instant since) {
   if (!view_->CheckPlanes(fence.ranges).ok()) return false;
-  const bool patience_is_over = options_.clock() >= since + options_.drain_timeout;
-  for (const auto& [id, write] : in_flight_) {
-    const KeyPoint point = PointOfLocked(write.key);
-    if (write.epoch > fence.floor || !fence.ranges.Contains(point)) continue;
-    // StillHeld will refuse the others.
-    if (write.passed || !patience_is_over) return false;
-  }
-  return true;
+  const Membership* const membership = view_->membership().get();
+  const bool patience_is_over = Now() >= since + options_.drain_timeout;
+  bool drained = true;
+  writes_.Visit([&](const WriteTable::Write& write) {
+    const KeyPoint point = PointIn(membership, write.slot.key());
+    WriteTable::Marks marks;
+    // StillHeld refuses the writes that have not passed.
+    marks.hold = write.slot.word().epoch <= fence.floor && fence.ranges.Contains(point) &&
+                 (write.passed || !patience_is_over);
+    drained = drained && !marks.hold;
+    return marks;
+  });
+  return drained;
 }
 
 void GuardCore::AnswerFences() {
@@ -435,7 +520,7 @@ void GuardCore::RunJobs() {
       continue;
     }
     // What has come back meanwhile is not dropped.
-    if (!job.task && view_) job.ranges = job.ranges.Minus(view_->EntitledRanges());
+    if (!job.task && view_) job.ranges = job.ranges.Minus(EntitledLocked());
     if (job.ranges.empty()) continue;
     lock.unlock();
     const absl::Status status = Call(job);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "client/base/boot_clock.h"
 #include "client/owner/owner_port.h"
+#include "client/owner/write_table.h"
 #include "core/ownership/owner_view.h"
 #include "warmring/owner.h"
 
@@ -25,6 +27,9 @@ namespace warmring {
 // OwnerGuard without its connections: admits, counts what is in flight, answers tasks. Calls of the
 // application's callbacks are made one after the other on a thread of its own, since they may take
 // long; everything else is quick. Thread-safe.
+//
+// Requests take no lock: they decide by an immutable copy of the OwnerView, and who changes the
+// view publishes a new copy and looks at what is in flight then (WriteTable proves the order).
 class GuardCore final : public OwnerPort {
  public:
   // REQUIRES: options.clock is set.
@@ -39,8 +44,8 @@ class GuardCore final : public OwnerPort {
 
   absl::StatusOr<WriteGuard> Begin(std::string_view key, std::string_view epoch_word);
   absl::Status BeginRead(std::string_view key, std::string_view epoch_word) const;
-  absl::Status StillHeld(uint64_t id);
-  void End(uint64_t id);
+  absl::Status StillHeld(WriteSlot& slot);
+  void End(WriteSlot& slot);
 
   KeyPoint PointOf(std::string_view key) const;
   bool HasLease() const;
@@ -63,13 +68,18 @@ class GuardCore final : public OwnerPort {
     Instant since;
     std::optional<TaskReport> report;  // the newest
   };
-  struct InFlight {
-    std::string key;  // its point may change while it is in flight: an override comes or goes
-    std::string word;
-    Epoch epoch;
-    bool passed = false;  // StillHeld said yes
-    bool lost = false;    // at some moment since it began its epoch was not the one held here
+  // What requests decide by. Immutable, but for the flag.
+  struct Published {
+    Published(const OwnerView& copy, uint64_t number, bool marked)
+        : view(copy), generation(number), settled(marked) {}
+    const OwnerView view;
+    const uint64_t generation;  // grows with each publication
+    // The writes that earlier views admitted have been marked as lost where they are. Until then
+    // none is checked by this view alone.
+    std::atomic<bool> settled;
   };
+  // Which of the writes in flight are lost by a change.
+  using LostIf = std::function<bool(const WriteSlot&)>;
   // Callbacks of the application that are due: drop, then fetch.
   struct Job {
     std::optional<TaskKey> task;  // whose answer it is; none: the ranges have left
@@ -80,14 +90,19 @@ class GuardCore final : public OwnerPort {
   };
 
   static TaskKey KeyOf(const Task& task);
-  absl::Status Refuse(const Admission& admission, std::string_view key) const;
+  // The lease's clock.
+  Instant Now() const { return is_boot_clock_ ? BootNow() : options_.clock(); }
+  // Calls `read` (anything but void (const OwnerView*)) with what is published, null before the
+  // first Attach. It must be quick and take no lock: a change waits for it.
+  template <typename Reader>
+  auto Read(Reader read) const;
+  static RefusalInfo InfoOf(const Admission& admission, const OwnerView* view);
+  void Publish(const LostIf& lost_if);
   void Install(const Membership::Ptr& membership);
   void StartTask(const TaskKey& key, const LiveTask& live);
-  void Fence(const FenceTask& fence);
-  KeyPoint PointOfLocked(std::string_view key) const;
-  void NoteLost();
-  void NoteEndedOverrides(const Membership* before);
-  bool IsDrained(const FenceTask& fence, Instant since) const;
+  bool IsLost(const WriteSlot& write) const;
+  bool IsDrained(const FenceTask& fence, Instant since);
+  HashRangeSet EntitledLocked() const;
   void AnswerFences();
   void Report(const TaskKey& key, decltype(TaskReport::body) body);
   void AddJob(Job job);
@@ -97,6 +112,10 @@ class GuardCore final : public OwnerPort {
   void NotifyIfDue();
 
   const OwnerOptions options_;
+  const bool is_boot_clock_;  // it is the default one: no need to go through the function
+
+  std::atomic<Published*> published_ = nullptr;  // owned; of view_; null before the first Attach
+  mutable WriteTable writes_;
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.
@@ -104,8 +123,7 @@ class GuardCore final : public OwnerPort {
   std::optional<OwnerView> view_;  // none before the first Attach
   Membership::Ptr newest_;         // of the watch, perhaps of another history than the view's
   HashRangeSet entitled_;
-  std::map<uint64_t, InFlight> in_flight_;
-  uint64_t next_id_ = 1;
+  uint64_t generation_ = 0;  // of what is published
   std::map<TaskKey, LiveTask> tasks_;
   std::vector<TaskReport> due_;
   std::function<void()> notify_;

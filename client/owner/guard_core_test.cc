@@ -278,6 +278,18 @@ TEST_F(GuardCoreTest, AnotherHistoryIsAnotherOwner) {
   EXPECT_THAT(core_->Begin(key_, Word(1)), StatusIs(absl::StatusCode::kUnavailable));
 }
 
+// Away from a history and back to it: what was admitted before is of another owner.
+TEST_F(GuardCoreTest, AWriteThatOutlivesAHistoryIsNotAcknowledged) {
+  AttachWithLease();
+  ASSERT_OK_AND_ASSIGN(WriteGuard write, core_->Begin(key_, Word(1)));
+  ASSERT_OK(core_->Attach(History(2), OnRestart::kPurge));
+  EXPECT_THAT(write.StillHeld(), StatusIs(absl::StatusCode::kUnknown));
+  ASSERT_OK_AND_ASSIGN(identity_, core_->Attach(History(), OnRestart::kPurge));
+  Grant(absl::Seconds(10));
+  EXPECT_OK(core_->Begin(key_, Word(1)).status()) << "new ones are";
+  EXPECT_THAT(write.StillHeld(), StatusIs(absl::StatusCode::kUnknown));
+}
+
 TEST_F(GuardCoreTest, NotifiesWhenThereIsSomethingToTake) {
   AttachWithLease();
   std::atomic<int> notified = 0;

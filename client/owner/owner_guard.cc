@@ -61,22 +61,9 @@ class OwnerGuardImpl final : public OwnerGuard {
 
 }  // namespace
 
-WriteGuard::WriteGuard(WriteGuard&& other) noexcept
-    : core_(std::exchange(other.core_, nullptr)), id_(other.id_) {}
+absl::Status WriteGuard::StillHeld() { return core_->StillHeld(*slot_); }
 
-WriteGuard& WriteGuard::operator=(WriteGuard&& other) noexcept {
-  if (this == &other) return *this;
-  if (core_ != nullptr) core_->End(id_);
-  core_ = std::exchange(other.core_, nullptr);
-  id_ = other.id_;
-  return *this;
-}
-
-WriteGuard::~WriteGuard() {
-  if (core_ != nullptr) core_->End(id_);
-}
-
-absl::Status WriteGuard::StillHeld() { return core_->StillHeld(id_); }
+void WriteGuard::End() { core_->End(*slot_); }
 
 absl::StatusOr<std::unique_ptr<OwnerGuard>> OwnerGuard::Start(OwnerOptions options) {
   RETURN_IF_ERROR(ValidateId("keyspace", options.keyspace));

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "client/base/failpoint.h"
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
 
@@ -47,7 +48,6 @@ absl::Status WriteAll(const File& file, std::string_view bytes, const std::strin
     }
     bytes.remove_prefix(static_cast<size_t>(written));
   }
-  if (fsync(file.get()) != 0) return SystemError("fsync", path);
   return absl::OkStatus();
 }
 
@@ -88,7 +88,12 @@ absl::Status LastKnownGood::Write(const Membership& membership) const {
   {
     const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
     if (!file.ok()) return SystemError("create", temporary);
-    RETURN_IF_ERROR(WriteAll(file, SealMembership(membership), temporary));
+    const std::string bytes = SealMembership(membership);
+    const std::string_view half = std::string_view(bytes).substr(0, bytes.size() / 2);
+    RETURN_IF_ERROR(WriteAll(file, half, temporary));
+    WARMRING_FP("cache.half");
+    RETURN_IF_ERROR(WriteAll(file, std::string_view(bytes).substr(half.size()), temporary));
+    if (fsync(file.get()) != 0) return SystemError("fsync", temporary);
   }
   if (std::rename(temporary.c_str(), path_.c_str()) != 0) return SystemError("rename to", path_);
   const std::string directory = DirectoryOf(path_);

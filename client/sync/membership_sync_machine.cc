@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/base/failpoint.h"
+
 namespace warmring {
 namespace {
 
@@ -119,6 +121,7 @@ void MembershipSyncMachine::OnPiece(Instant now, const SnapshotPiece& piece, Ste
                    step);
     return;
   }
+  if (piece.index != 0) WARMRING_FP("snapshot.half");
   assembly_->bytes.append(piece.data);
   if (++assembly_->next < assembly_->count) return;
   const Assembly complete = *std::exchange(assembly_, std::nullopt);

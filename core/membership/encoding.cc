@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -28,6 +29,7 @@ constexpr size_t kMinAssignmentBytes = 11;
 constexpr size_t kMinOverrideBytes = 12;
 constexpr size_t kMinPutOverrideBytes = 12;
 constexpr size_t kMinPinBytes = 2;
+constexpr size_t kMinPutFollowersBytes = 4;
 
 uint64_t Checksum(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -107,6 +109,7 @@ uint32_t FormatOf(const MembershipData& data) {
 }
 
 uint32_t FormatOf(const Update& update) {
+  if (!update.put_followers.empty()) return kDeltaFormat;
   const bool old = update.directory_bits == 0 && update.put_overrides.empty() &&
                    update.remove_overrides.empty() && update.put_pins.empty() &&
                    update.remove_pins.empty() &&
@@ -390,6 +393,40 @@ Pin ReadPin(ByteReader& in) {
   return pin;
 }
 
+// Every id once, and then its place among them: there are many more ranges than nodes.
+std::vector<NodeId> FollowersNamed(const std::vector<PutFollowers>& puts) {
+  std::set<NodeId> ids;
+  for (const PutFollowers& put : puts) ids.insert(put.followers.begin(), put.followers.end());
+  ids.erase(NodeId());
+  return {ids.begin(), ids.end()};
+}
+
+void WritePutFollowers(ByteWriter& out, const std::vector<NodeId>& ids, const PutFollowers& put,
+                       uint32_t format) {
+  out.Varint(put.followers.size());
+  for (const NodeId& id : put.followers) {
+    const auto at = std::lower_bound(ids.begin(), ids.end(), id);
+    out.Varint(id.empty() ? 0 : static_cast<uint64_t>(at - ids.begin()) + 1);
+  }
+  WriteRangeSet(out, put.ranges, format);
+}
+
+PutFollowers ReadPutFollowers(ByteReader& in, const std::vector<NodeId>& ids, uint32_t format) {
+  PutFollowers put;
+  const size_t count = in.Count("put_followers.followers", KeyspaceSpec::kMaxReplication, 1);
+  for (size_t i = 0; i < count && in.ok(); ++i) {
+    const uint32_t at = in.Varint32();
+    if (at > ids.size()) {
+      in.Fail(fmt::format("put_followers.followers: there are {} ids and no number {}", ids.size(),
+                          at));
+      break;
+    }
+    put.followers.push_back(at == 0 ? NodeId() : ids[at - 1]);
+  }
+  put.ranges = ReadRangeSet(in, format);
+  return put;
+}
+
 void WriteNumber(ByteWriter& out, uint32_t number) { out.Varint(number); }
 uint32_t ReadNumber(ByteReader& in) { return in.Varint32(); }
 
@@ -434,6 +471,12 @@ void WriteUpdate(ByteWriter& out, const Update& update, uint32_t format) {
   WriteList(out, update.remove_overrides, WriteNumber);
   WriteList(out, update.remove_pins, WriteNumber);
   WriteList(out, update.put_pins, WritePin);
+  if (format == 2) return;
+  const std::vector<NodeId> ids = FollowersNamed(update.put_followers);
+  WriteList(out, ids, WriteId);
+  WriteList(out, update.put_followers, [&](ByteWriter& to, const PutFollowers& put) {
+    WritePutFollowers(to, ids, put, format);
+  });
 }
 
 Update ReadUpdate(ByteReader& in, uint32_t format) {
@@ -458,6 +501,12 @@ Update ReadUpdate(ByteReader& in, uint32_t format) {
   update.remove_overrides = ReadList(in, "remove_overrides", kMaxRules, 1, ReadNumber);
   update.remove_pins = ReadList(in, "remove_pins", kMaxPins, 1, ReadNumber);
   update.put_pins = ReadList(in, "put_pins", kMaxPins, kMinPinBytes, ReadPin);
+  if (format == 2) return update;
+  const std::vector<NodeId> ids =
+      ReadList(in, "put_followers.ids", Membership::kMaxNodes, 1, ReadId);
+  update.put_followers =
+      ReadList(in, "put_followers", kMaxRanges, kMinPutFollowersBytes,
+               [&](ByteReader& from) { return ReadPutFollowers(from, ids, format); });
   return update;
 }
 
@@ -473,14 +522,14 @@ HistoryId ReadHistory(ByteReader& in) {
   return history;
 }
 
-absl::StatusOr<uint32_t> ReadFormat(ByteReader& in, std::string_view what) {
+absl::StatusOr<uint32_t> ReadFormat(ByteReader& in, std::string_view what, uint32_t newest) {
   const uint32_t format = in.Fixed32();
   if (!in.ok()) return in.status();
-  if (format > kMembershipFormat) {
+  if (format > newest) {
     return absl::UnimplementedError(
         fmt::format("{}: format {} is newer than the newest that this program reads, {}: upgrade "
                     "this program",
-                    what, format, kMembershipFormat));
+                    what, format, newest));
   }
   if (format == 0) {
     return absl::InvalidArgumentError(fmt::format("{}: there is no format {}", what, format));
@@ -534,7 +583,7 @@ uint64_t DigestOf(const MembershipData& data) {
 
 absl::StatusOr<Membership::Ptr> DecodeMembership(std::string_view bytes) {
   ByteReader in(bytes);
-  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(in, "membership"));
+  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(in, "membership", kMembershipFormat));
   MembershipData data;
   data.history = ReadHistory(in);
   data.version = Version(in.Fixed64());
@@ -570,7 +619,7 @@ std::string EncodeDelta(const Delta& delta) {
 
 absl::StatusOr<Delta> DecodeDelta(std::string_view bytes) {
   ByteReader in(bytes);
-  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(in, "delta"));
+  ASSIGN_OR_RETURN(const uint32_t format, ReadFormat(in, "delta", kDeltaFormat));
   Delta delta;
   delta.history = ReadHistory(in);
   delta.from = Version(in.Fixed64());

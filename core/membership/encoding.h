@@ -19,6 +19,8 @@ namespace warmring {
 // overrides nor pins, nor deltas that grow a directory, so that what does not use them is read by
 // programs that do not know them.
 inline constexpr uint32_t kMembershipFormat = 2;
+// Of a delta: format 3 is what changes followers.
+inline constexpr uint32_t kDeltaFormat = 3;
 
 std::string EncodeMembership(const MembershipData& data);
 // XXH3_64 of EncodeMembership(data), without having all its bytes at once.

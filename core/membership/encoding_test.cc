@@ -369,10 +369,11 @@ TEST(HostileBytesTest, ABrokenInvariantIsNamed) {
 TEST(EncodingTest, ANewerFormatIsUnimplemented) {
   std::string membership = EncodeMembership(Ring());
   std::string delta = EncodeDelta(SampleDelta());
-  membership[0] = delta[0] = 3;
+  membership[0] = 3;
+  delta[0] = 4;
   EXPECT_THAT(DecodeMembership(membership),
               StatusIs(StatusCode::kUnimplemented, "membership: format 3 is newer"));
-  EXPECT_THAT(DecodeDelta(delta), StatusIs(StatusCode::kUnimplemented, "delta: format 3 is newer"));
+  EXPECT_THAT(DecodeDelta(delta), StatusIs(StatusCode::kUnimplemented, "delta: format 4 is newer"));
   membership[0] = delta[0] = 0;
   EXPECT_THAT(DecodeMembership(membership),
               StatusIs(StatusCode::kInvalidArgument, "there is no format 0"));

@@ -220,6 +220,103 @@ TEST(FollowersTest, ANodeThatFollowsCannotLeave) {
               StatusIs(kInvalid, "'e' still follows the range that ends at 00000000000000c8"));
 }
 
+TEST(FollowersTest, AnUpdateGivesRangesOtherFollowers) {
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr base, Membership::Create(Sample()));
+  EXPECT_THAT(FollowersOf(*base, 150), ElementsAre("d", "-"));
+  Update update;
+  update.split_at = {120};
+  update.put_followers = {{HashRangeSet({{100, 120}}), {"b", "d"}},
+                          {HashRangeSet({{120, 200}}), {"", ""}}};
+  // The owner of (100, 200] must not be among them.
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr next, Apply(*base, update));
+  EXPECT_THAT(FollowersOf(*next, 110), ElementsAre("b", "d"));
+  EXPECT_THAT(FollowersOf(*next, 150), ElementsAre("-", "-"));
+  EXPECT_THAT(FollowersOf(*next, 50), ElementsAre("c", "d"));
+  Update back;
+  back.put_followers = {{HashRangeSet({{100, 200}}), {"d", ""}}};
+  back.merge_at = {120};
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr restored, Apply(*next, back));
+  EXPECT_EQ(restored->data().followers, base->data().followers);
+  EXPECT_EQ(restored->data().ranges, base->data().ranges);
+}
+
+TEST(FollowersTest, AnOwnerAndAFollowerChangePlacesInOneUpdate) {
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr base, Membership::Create(Sample()));
+  const NodeId owner = base->nodes()[RoutePoint(*base, 150).owner].id;
+  Update update;
+  update.assignments = {{HashRangeSet({{100, 200}}), "d", Epoch(99)}};
+  EXPECT_THAT(Apply(*base, update), StatusIs(kInvalid, "'d' has a copy"));
+  update.put_followers = {{HashRangeSet({{100, 200}}), {owner, ""}}};
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr next, Apply(*base, update));
+  EXPECT_EQ(next->nodes()[RoutePoint(*next, 150).owner].id, "d");
+  EXPECT_THAT(FollowersOf(*next, 150), ElementsAre(owner, "-"));
+  EXPECT_TRUE(next->FollowedBy(owner).Includes(HashRangeSet({{100, 200}})));
+  EXPECT_TRUE(next->IsFollower(*next->FindNode(owner), 150));
+  EXPECT_FALSE(next->IsFollower(*next->FindNode("d"), 150));
+  EXPECT_EQ(next->FollowedBy("nobody"), HashRangeSet());
+  // A delta does it too.
+  const Delta delta = {base->history(), base->version(), next->version(), update, next->digest()};
+  ASSERT_OK_AND_ASSIGN(const Delta decoded, DecodeDelta(EncodeDelta(delta)));
+  EXPECT_EQ(decoded, delta);
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr applied, ApplyDelta(*base, decoded));
+  EXPECT_EQ(applied->data(), next->data());
+}
+
+TEST(FollowersTest, UpdatesThatDoNotFitAreRefused) {
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr base, Membership::Create(Sample()));
+  const HashRangeSet range({{100, 200}});
+  const auto refused = [&](std::vector<PutFollowers> puts) {
+    Update update;
+    update.put_followers = std::move(puts);
+    return Apply(*base, update).status();
+  };
+  EXPECT_THAT(refused({{range, {"d"}}}),
+              StatusIs(kInvalid, "put_followers[0].followers: 1 with replication 3: name 2"));
+  EXPECT_THAT(refused({{range, {"d", "nobody"}}}),
+              StatusIs(kInvalid, "put_followers[0].followers[1]: 'nobody' is not a node"));
+  EXPECT_THAT(refused({{range, {"d", "d"}}}), StatusIs(kInvalid, "'d' has a copy"));
+  EXPECT_THAT(refused({{HashRangeSet(), {"d", ""}}}), StatusIs(kInvalid, "no range is named"));
+  EXPECT_THAT(refused({{HashRangeSet({{100, 150}}), {"d", ""}}}),
+              StatusIs(kInvalid, "put_followers[0].ranges"));
+  EXPECT_THAT(refused({{range, {"d", ""}}, {range, {"", ""}}}),
+              StatusIs(kInvalid,
+                       "put_followers[1].ranges: the range that ends at "
+                       "00000000000000c8 is given followers twice"));
+  MembershipData single = Sample();
+  single.spec.replication = 1;
+  single.spec.domains = {};
+  single.followers.clear();
+  ASSERT_OK_AND_ASSIGN(const Membership::Ptr alone, Membership::Create(single));
+  Update update;
+  update.put_followers = {{range, {}}};
+  EXPECT_THAT(Apply(*alone, update), StatusIs(kInvalid, "with replication 1"));
+}
+
+TEST(FollowersTest, DamagedDeltasAreRefused) {
+  Delta delta;
+  delta.update.put_followers = {{HashRangeSet({{100, 200}, {300, 400}}), {"d", ""}},
+                                {HashRangeSet({{200, 300}}), {"c", "d"}}};
+  const std::string bytes = EncodeDelta(delta);
+  ASSERT_OK_AND_ASSIGN(const Delta decoded, DecodeDelta(bytes));
+  EXPECT_EQ(decoded, delta);
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(DecodeDelta(bytes.substr(0, length)).ok()) << length;
+  }
+  for (size_t i = 4; i < bytes.size(); ++i) {
+    for (const int mask : {0x01, 0x80, 0xff}) {
+      std::string damaged = bytes;
+      damaged[i] = static_cast<char>(damaged[i] ^ mask);
+      const auto other = DecodeDelta(damaged);
+      if (other.ok()) {
+        EXPECT_EQ(EncodeDelta(*other), damaged);
+      }
+    }
+  }
+  // What has no followers is written as before there were such deltas.
+  delta.update.put_followers.clear();
+  EXPECT_EQ(EncodeDelta(delta)[0], 1);
+}
+
 TEST(FollowersTest, ChildrenOfASplitInheritThemAndAMergeWantsThemEqual) {
   ASSERT_OK_AND_ASSIGN(const Membership::Ptr base, Membership::Create(Sample()));
   Update split;

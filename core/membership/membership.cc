@@ -424,6 +424,24 @@ HashRangeSet Membership::OwnedBy(std::string_view node) const {
   return HashRangeSet(owned);
 }
 
+HashRangeSet Membership::FollowedBy(std::string_view node) const {
+  const std::optional<NodeIndex> follower = FindNode(node);
+  if (data_.followers.empty() || !follower.has_value()) return {};
+  std::vector<HashRange> followed;
+  for (size_t i = 0; i < data_.ranges.size(); ++i) {
+    const auto followers = FollowersAt(i);
+    const auto at = std::find(followers.begin(), followers.end(), *follower);
+    if (at != followers.end()) followed.push_back(RangeAt(i));
+  }
+  return HashRangeSet(followed);
+}
+
+bool Membership::IsFollower(NodeIndex node, HashPoint h) const {
+  if (data_.followers.empty()) return false;
+  const auto followers = FollowersAt(RangeIndexOf(h));
+  return std::find(followers.begin(), followers.end(), node) != followers.end();
+}
+
 HashRangeSet Membership::OwnedOn(Plane plane, NodeIndex node) const {
   std::vector<HashRange> owned;
   if (plane == kCommonPlane) {

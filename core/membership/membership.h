@@ -212,6 +212,9 @@ class Membership {
 
   // On all planes.
   HashRangeSet OwnedBy(std::string_view node) const;
+  // What `node` follows: it may hold a copy of it, and accepts no write.
+  HashRangeSet FollowedBy(std::string_view node) const;
+  bool IsFollower(NodeIndex node, HashPoint h) const;
   // Points of `plane` that `node` owns. REQUIRES: the plane is common or that of an override.
   HashRangeSet OwnedOn(Plane plane, NodeIndex node) const;
   // Points of `plane` that are held under an epoch of at most `epoch`. Same REQUIRES.

@@ -192,6 +192,69 @@ absl::Status AssignAll(const std::vector<Assignment>& assignments, MembershipDat
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<NodeIndex>> FollowersOf(std::string_view field, const PutFollowers& put,
+                                                   const MembershipData& data) {
+  const size_t count = data.spec.replication - 1;
+  if (put.followers.size() != count) {
+    return absl::InvalidArgumentError(fmt::format("{}.followers: {} with replication {}: name {}",
+                                                  field, put.followers.size(),
+                                                  data.spec.replication, count));
+  }
+  std::vector<NodeIndex> followers;
+  followers.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const NodeId& id = put.followers[i];
+    if (id.empty()) {
+      followers.push_back(kNoNode);
+      continue;
+    }
+    const std::optional<NodeIndex> node = IndexOf(data.nodes, id);
+    if (!node.has_value()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.followers[{}]: '{}' is not a node", field, i, Printable(id)));
+    }
+    followers.push_back(*node);
+  }
+  return followers;
+}
+
+absl::Status Follow(const PutFollowers& put, std::string_view field, std::vector<bool>& named,
+                    MembershipData& data) {
+  ASSIGN_OR_RETURN(const std::vector<NodeIndex> followers, FollowersOf(field, put, data));
+  if (put.ranges.empty()) {
+    return absl::InvalidArgumentError(fmt::format("{}.ranges: no range is named", field));
+  }
+  const absl::StatusOr<std::vector<size_t>> covered = CoveredRanges(data.ranges, put.ranges);
+  if (!covered.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}.ranges: {}", field, MessageOf(covered.status())));
+  }
+  for (const size_t i : *covered) {
+    if (named[i]) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}.ranges: the range that ends at {:016x} is given followers twice", field,
+                      data.ranges[i].end));
+    }
+    named[i] = true;
+    std::copy(followers.begin(), followers.end(),
+              data.followers.begin() + static_cast<std::ptrdiff_t>(i * followers.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FollowAll(const std::vector<PutFollowers>& puts, MembershipData& data) {
+  if (puts.empty()) return absl::OkStatus();
+  if (data.spec.replication == 1) {
+    return absl::InvalidArgumentError(
+        "put_followers: with replication 1 a range has an owner and no followers");
+  }
+  std::vector<bool> named(data.ranges.size(), false);
+  for (size_t i = 0; i < puts.size(); ++i) {
+    RETURN_IF_ERROR(Follow(puts[i], fmt::format("put_followers[{}]", i), named, data));
+  }
+  return absl::OkStatus();
+}
+
 void RemoveMoves(const std::vector<MigrationId>& migrations, MembershipData& data) {
   if (migrations.empty()) return;
   const std::set<MigrationId> removed(migrations.begin(), migrations.end());
@@ -450,6 +513,7 @@ absl::StatusOr<Membership::Ptr> Apply(const Membership& base, const Update& upda
   const Epoch highest = update.put_overrides.empty() ? Epoch() : base.HighestEpoch();
   RETURN_IF_ERROR(PutOverrides(update.put_overrides, highest, data));
   RETURN_IF_ERROR(AssignAll(update.assignments, data));
+  RETURN_IF_ERROR(FollowAll(update.put_followers, data));
   RemoveMoves(update.remove_moves, data);
   RETURN_IF_ERROR(PutMoves(update.put_moves, data));
   RETURN_IF_ERROR(Merge(update.merge_at, data));

@@ -17,6 +17,14 @@ struct Assignment {
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
+// Gives `ranges` these followers, the preferred first: as many as the spec's replication - 1; an
+// empty id is nobody.
+struct PutFollowers {
+  HashRangeSet ranges;
+  std::vector<NodeId> followers;
+  friend bool operator==(const PutFollowers&, const PutFollowers&) = default;
+};
+
 // Adds an override, or replaces the one on the same plane.
 struct PutOverride {
   struct Range {
@@ -40,7 +48,10 @@ struct Update {
   // A new one has plane next_plane or above, and changes no owner: as hashed, epoch 0. One that is
   // replaced keeps its rule, and gets an epoch above all that hold on its plane.
   std::vector<PutOverride> put_overrides;
-  std::vector<Assignment> assignments;    // must lie on range boundaries (split first)
+  std::vector<Assignment> assignments;  // must lie on range boundaries (split first)
+  // Likewise. Owners and followers of a range must differ when both are as they are to be, so that
+  // two nodes can change places.
+  std::vector<PutFollowers> put_followers;
   std::vector<MigrationId> remove_moves;  // all moves of these migrations
   std::vector<Move> put_moves;            // added, or replaced by (migration, wave, from, to)
   std::vector<HashPoint> merge_at;        // range ends to remove; both sides: same owner and epoch

@@ -193,24 +193,51 @@ RC_GTEST_PROP(UpdateProperties, CreateAfterIsCreate, ()) {
 HashRangeSet SomeOf(const Membership& membership, NodeIndex owner, Random& random) {
   std::vector<HashRange> some;
   for (size_t i = 0; i < membership.ranges().size(); ++i) {
-    const auto followers = membership.FollowersAt(i);
-    const bool free = membership.ranges()[i].owner == owner && membership.MoveAt(i) < 0 &&
-                      std::all_of(followers.begin(), followers.end(),
-                                  [](NodeIndex follower) { return follower == kNoNode; });
+    const bool free = membership.ranges()[i].owner == owner && membership.MoveAt(i) < 0;
     if (free && (some.empty() || random() % 8 == 0)) some.push_back(membership.RangeAt(i));
   }
   return HashRangeSet(some);
 }
 
+// Who followed what changes hands makes way; who owned it may follow it from now on.
+void ChangeFollowers(const Membership& membership, const HashRangeSet& ranges, const NodeId& from,
+                     Update& update, Random& random) {
+  if (membership.spec().replication == 1) return;
+  std::vector<NodeId> followers(membership.spec().replication - 1);
+  if (random() % 2 == 0) followers[random() % followers.size()] = from;
+  update.put_followers = {{ranges, std::move(followers)}};
+}
+
+// Of one range: other nodes than its owner, each once.
+Update DrawFollowers(const Membership& membership, Random& random) {
+  const size_t range = random() % membership.ranges().size();
+  std::vector<NodeId> followers;
+  for (const Node& node : membership.nodes()) {
+    if (node.id != membership.nodes()[membership.ranges()[range].owner].id) {
+      followers.push_back(node.id);
+    }
+  }
+  std::shuffle(followers.begin(), followers.end(), random);
+  followers.resize(membership.spec().replication - 1);
+  if (random() % 2 == 0) followers.back().clear();
+  Update update;
+  update.put_followers = {{HashRangeSet({membership.RangeAt(range)}), std::move(followers)}};
+  return update;
+}
+
 // The next update of a keyspace in which one migration after the other runs.
 Update DrawUpdate(const Membership& membership, uint64_t step, Random& random) {
   Update update;
+  if (membership.spec().replication > 1 && random() % 4 == 0) {
+    return DrawFollowers(membership, random);
+  }
   if (!membership.moves().empty() && random() % 2 == 0) {
     const Move& move = membership.moves()[random() % membership.moves().size()];
     if (move.phase == MovePhase::kWarming) {
       update.assignments = {{move.ranges, move.to, Epoch(step + 100)}};
       update.put_moves = {move};
       update.put_moves.front().phase = MovePhase::kGrace;
+      ChangeFollowers(membership, move.ranges, move.from, update, random);
     } else {
       update.remove_moves = {move.migration};
     }
@@ -231,6 +258,7 @@ Update DrawUpdate(const Membership& membership, uint64_t step, Random& random) {
                      MovePhase::kWarming,         ranges};
   if (random() % 3 == 0) {
     update.assignments = {{ranges, move.to, Epoch(step + 100)}};
+    ChangeFollowers(membership, ranges, move.from, update, random);
   } else {
     update.put_moves = {move};
   }
@@ -239,9 +267,7 @@ Update DrawUpdate(const Membership& membership, uint64_t step, Random& random) {
 
 RC_GTEST_PROP(UpdateProperties, ApplyingOneAfterTheOtherIsCreate, ()) {
   Random random(*rc::gen::arbitrary<uint64_t>());
-  MembershipData data = DrawData(random);
-  std::fill(data.followers.begin(), data.followers.end(), kNoNode);
-  auto created = Membership::Create(std::move(data));
+  auto created = Membership::Create(DrawData(random));
   RC_ASSERT(created.ok());
   Membership::Ptr membership = *created;
   for (uint64_t step = 0; step < 30; ++step) {
@@ -253,7 +279,10 @@ RC_GTEST_PROP(UpdateProperties, ApplyingOneAfterTheOtherIsCreate, ()) {
     AssertSame(**next, **made, random);
     const Delta delta = {membership->history(), membership->version(), (*made)->version(), update,
                          (*made)->digest()};
-    RC_ASSERT(ApplyDelta(*membership, delta).ok());
+    const auto decoded = DecodeDelta(EncodeDelta(delta));
+    RC_ASSERT(decoded.ok());
+    RC_ASSERT(*decoded == delta);
+    RC_ASSERT(ApplyDelta(*membership, *decoded).ok());
     membership = *next;
   }
 }

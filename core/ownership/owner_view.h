@@ -12,6 +12,7 @@
 #include "core/base/hash_range.h"
 #include "core/base/ids.h"
 #include "core/base/instant.h"
+#include "core/base/mutant.h"
 #include "core/membership/membership.h"
 
 namespace warmring {
@@ -58,12 +59,15 @@ struct EpochWord {
   // Error: InvalidArgument for anything but 8 hex digits, ':', a decimal epoch of at most 20
   // digits.
   static absl::StatusOr<EpochWord> Parse(std::string_view word);
+  // The same without the words: false, and `parsed` is void, for anything else.
+  static bool Read(std::string_view word, EpochWord& parsed);
 };
 std::string FormatEpochWord(const HistoryId& history, Epoch epoch);
 
 // One owner's view of what it may accept: map, lease, floors. The rule that refuses stale writes,
 // used by the Redis module and by OwnerGuard alike. Knows no clock: every call that depends on
-// time takes the owner's own BOOTTIME reading. Not thread-safe; callers serialise.
+// time takes the owner's own BOOTTIME reading. A value: a copy decides as the original did. Const
+// calls may be made by many threads at once; callers serialise the others.
 //
 // Fails closed: a new OwnerView has no map and no lease and admits nothing.
 class OwnerView {
@@ -115,7 +119,7 @@ class OwnerView {
 
   bool HasLease(Instant now) const {
 #ifdef WARMRING_MUTANTS
-    read_ = now;
+    if (IsMutant(Mutant::kC)) read_ = now;
 #endif
     return lease_until_ && now < *lease_until_;
   }

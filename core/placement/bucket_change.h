@@ -10,6 +10,7 @@
 #include "core/membership/membership.h"
 #include "core/membership/node.h"
 #include "core/placement/allocator.h"
+#include "core/placement/directory.h"
 #include "core/placement/directory_allocator.h"
 
 // What can be asked of a bucket directory: nodes, weights, buckets by list, balance by share or by
@@ -35,6 +36,13 @@ struct BucketChange {
   std::vector<uint64_t> load;
   uint32_t load_tolerance_ppm = 10'000;  // a node so close to its target neither gives nor gets
 };
+
+// Who holds each bucket at each rank when it is done. Of what it says below, the rest holds for a
+// base with copies too: a pinned bucket keeps all its copies but those of nodes that leave, and a
+// follower that is to own its bucket changes places with the owner.
+// Errors, InvalidArgument: as below, and as Allocate (directory_allocator.h) where the rule of
+// failure domains cannot hold.
+absl::StatusOr<Directory> DirectoryAfter(const Membership& base, const BucketChange& change);
 
 // The moves that do it. A pinned bucket of the base stays where it is unless it is placed,
 // unpinned, or its owner is removed. Where the allocator is rendezvous, any balance but kNothing

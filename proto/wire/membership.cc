@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -439,6 +440,45 @@ absl::StatusOr<Membership::Ptr> MembershipFromProto(const v1::Membership& proto)
   return membership;
 }
 
+namespace {
+
+void PutFollowersToProto(const std::vector<PutFollowers>& puts, v1::Delta& proto) {
+  std::map<NodeId, uint32_t> numbers = {{NodeId(), 0}};
+  for (const PutFollowers& put : puts) {
+    v1::PutFollowers* out = proto.add_put_followers();
+    *out->mutable_ranges() = wire::ToProto(put.ranges);
+    for (const NodeId& id : put.followers) {
+      const auto [at, is_new] = numbers.emplace(id, static_cast<uint32_t>(numbers.size()));
+      if (is_new) proto.add_follower_ids(id);
+      out->add_followers(at->second);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<PutFollowers>> PutFollowersFromProto(const v1::Delta& proto) {
+  RETURN_IF_ERROR(ValidateIds("follower_ids", proto.follower_ids()));
+  std::vector<PutFollowers> puts;
+  for (int i = 0; i < proto.put_followers_size(); ++i) {
+    const v1::PutFollowers& in = proto.put_followers(i);
+    const std::string field = fmt::format("put_followers[{}]", i);
+    PutFollowers put;
+    ASSIGN_OR_RETURN(put.ranges, HashRangesFromProto(field + ".ranges", in.ranges()));
+    for (const uint32_t follower : in.followers()) {
+      if (follower > static_cast<uint32_t>(proto.follower_ids_size())) {
+        return absl::InvalidArgumentError(
+            fmt::format("{}.followers: {} is no number of one of the {} follower_ids", field,
+                        follower, proto.follower_ids_size()));
+      }
+      put.followers.push_back(follower == 0 ? NodeId()
+                                            : proto.follower_ids(static_cast<int>(follower) - 1));
+    }
+    puts.push_back(std::move(put));
+  }
+  return puts;
+}
+
+}  // namespace
+
 v1::Delta ToProto(const Delta& delta) {
   v1::Delta proto;
   proto.set_history(delta.history.ToString());
@@ -462,6 +502,7 @@ v1::Delta ToProto(const Delta& delta) {
   for (const Plane plane : update.remove_overrides) proto.add_remove_overrides(plane);
   for (const uint32_t bucket : update.remove_pins) proto.add_remove_pins(bucket);
   for (const Pin& pin : update.put_pins) *proto.add_put_pins() = ToProto(pin);
+  PutFollowersToProto(update.put_followers, proto);
   proto.set_digest(delta.digest);
   return proto;
 }
@@ -504,6 +545,7 @@ absl::StatusOr<Delta> DeltaFromProto(const v1::Delta& proto) {
   update.remove_overrides.assign(proto.remove_overrides().begin(), proto.remove_overrides().end());
   update.remove_pins.assign(proto.remove_pins().begin(), proto.remove_pins().end());
   ASSIGN_OR_RETURN(update.put_pins, PinsFromProto("put_pins", proto.put_pins()));
+  ASSIGN_OR_RETURN(update.put_followers, PutFollowersFromProto(proto));
   delta.digest = proto.digest();
   return delta;
 }

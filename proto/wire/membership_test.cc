@@ -308,6 +308,25 @@ TEST(WireMembershipTest, OverridesAndPinsRoundTrip) {
   EXPECT_EQ(delta_back, delta);
 }
 
+TEST(WireMembershipTest, FollowersThatChangeRoundTrip) {
+  Delta delta;
+  delta.from = Version(7);
+  delta.to = Version(8);
+  delta.update.put_followers = {{HashRangeSet({{100, 200}}), {"b", ""}},
+                                {HashRangeSet({{200, 300}}), {"a", "b"}}};
+  const v1::Delta proto = ToProto(delta);
+  EXPECT_EQ(proto.follower_ids_size(), 2);
+  ASSERT_OK_AND_ASSIGN(const Delta back, DeltaFromProto(proto));
+  EXPECT_EQ(back, delta);
+  v1::Delta bad = proto;
+  bad.mutable_put_followers(1)->set_followers(0, 3);
+  EXPECT_THAT(DeltaFromProto(bad),
+              StatusIs(kInvalid, "put_followers[1].followers: 3 is no number of one of the 2"));
+  bad = proto;
+  bad.set_follower_ids(0, "No Name");
+  EXPECT_THAT(DeltaFromProto(bad), StatusIs(kInvalid, "follower_ids[0]"));
+}
+
 TEST(WireMembershipTest, MalformedOverridesAreRefused) {
   const v1::Membership good = ToProto(**Membership::Create(OverriddenData()));
   const auto refused = [&](auto change) {

@@ -100,7 +100,13 @@ absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Chang
     }
     case v1::Change::kRemove:
       RETURN_IF_ERROR(ValidateId(field + ".remove.node", proto.remove().node()));
-      return Change(RemoveNode{proto.remove().node()});
+      return Change(RemoveNode{proto.remove().node(), proto.remove().dead()});
+    case v1::Change::kReplace: {
+      const std::string replace = field + ".replace";
+      RETURN_IF_ERROR(ValidateId(replace + ".node", proto.replace().node()));
+      ASSIGN_OR_RETURN(Node by, NodeFromProto(replace + ".by", proto.replace().by()));
+      return Change(ReplaceNode{proto.replace().node(), std::move(by), proto.replace().dead()});
+    }
     case v1::Change::kSetWeight: {
       RETURN_IF_ERROR(ValidateId(field + ".set_weight.node", proto.set_weight().node()));
       ASSIGN_OR_RETURN(const uint32_t weight,
@@ -132,7 +138,7 @@ absl::StatusOr<Change> ChangeFromProto(const std::string& field, const v1::Chang
       break;
   }
   return absl::InvalidArgumentError(
-      fmt::format("{}: it is empty or of an unknown kind: use add, remove, set_weight, "
+      fmt::format("{}: it is empty or of an unknown kind: use add, remove, replace, set_weight, "
                   "move_buckets, unpin, rebalance, set_override or remove_override",
                   field));
 }
@@ -147,6 +153,12 @@ class ChangeWriter {
   }
   void operator()(const RemoveNode& remove) const {
     proto_->mutable_remove()->set_node(remove.node);
+    proto_->mutable_remove()->set_dead(remove.is_dead);
+  }
+  void operator()(const ReplaceNode& replace) const {
+    proto_->mutable_replace()->set_node(replace.node);
+    *proto_->mutable_replace()->mutable_by() = ToProto(replace.by);
+    proto_->mutable_replace()->set_dead(replace.is_dead);
   }
   void operator()(const SetWeight& set) const {
     proto_->mutable_set_weight()->set_node(set.node);
@@ -200,7 +212,44 @@ v1::Strategy ToProto(const Strategy& strategy) {
   proto.set_verify_sample(strategy.verify_sample);
   proto.set_verify_max_mismatch(strategy.verify_max_mismatch);
   proto.set_fence_policy(ToProto(strategy.fence_policy));
+  proto.set_wave_attempts(strategy.wave_attempts);
+  proto.set_on_wave_failure(strategy.on_wave_failure == WaveFailure::kPause
+                                ? v1::WAVE_FAILURE_PAUSE
+                                : v1::WAVE_FAILURE_UNDO);
+  proto.set_on_conflict(strategy.on_conflict == OnConflict::kQueue ? v1::ON_CONFLICT_QUEUE
+                                                                   : v1::ON_CONFLICT_REFUSE);
   return proto;
+}
+
+absl::Status PoliciesFromProto(const v1::Strategy& proto, Strategy& strategy) {
+  switch (proto.on_wave_failure()) {
+    case v1::WAVE_FAILURE_UNSPECIFIED:
+    case v1::WAVE_FAILURE_UNDO:
+      strategy.on_wave_failure = WaveFailure::kUndo;
+      break;
+    case v1::WAVE_FAILURE_PAUSE:
+      strategy.on_wave_failure = WaveFailure::kPause;
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          fmt::format("strategy.on_wave_failure: {} is unknown: use WAVE_FAILURE_UNDO or "
+                      "WAVE_FAILURE_PAUSE",
+                      static_cast<int>(proto.on_wave_failure())));
+  }
+  switch (proto.on_conflict()) {
+    case v1::ON_CONFLICT_UNSPECIFIED:
+    case v1::ON_CONFLICT_REFUSE:
+      strategy.on_conflict = OnConflict::kRefuse;
+      break;
+    case v1::ON_CONFLICT_QUEUE:
+      strategy.on_conflict = OnConflict::kQueue;
+      break;
+    default:
+      return absl::InvalidArgumentError(fmt::format(
+          "strategy.on_conflict: {} is unknown: use ON_CONFLICT_REFUSE or ON_CONFLICT_QUEUE",
+          static_cast<int>(proto.on_conflict())));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& proto) {
@@ -242,6 +291,8 @@ absl::StatusOr<Strategy> StrategyFromProto(const v1::Strategy& proto) {
                       "FENCE_POLICY_ACK_OR_LEASE",
                       static_cast<int>(proto.fence_policy())));
   }
+  if (proto.has_wave_attempts()) strategy.wave_attempts = proto.wave_attempts();
+  RETURN_IF_ERROR(PoliciesFromProto(proto, strategy));
   return strategy;
 }
 
@@ -348,6 +399,7 @@ v1::Preview ToProto(const Preview& preview, RangeDetail detail) {
   }
   for (const Node& node : preview.nodes_added) *proto.add_nodes_added() = ToProto(node);
   for (const NodeId& id : preview.nodes_removed) proto.add_nodes_removed(id);
+  for (const NodeId& id : preview.nodes_dead) proto.add_nodes_dead(id);
   for (const OverrideChange& change : preview.overrides) {
     v1::OverrideChange* out = proto.add_overrides();
     *out->mutable_rule() = ToProto(change.rule);
@@ -433,6 +485,19 @@ v1::Migration ToProto(const MigrationRecord& record, const MigrationProgress& pr
   proto.set_verify_mismatched(record.verify_mismatched);
   proto.set_final_version(record.final_version.value);
   proto.set_revision(record.revision);
+  proto.set_queued(record.queued);
+  proto.set_wave_attempt(record.wave_attempt);
+  proto.set_preempted_by(record.preempted_by);
+  for (const ForcedFence& forced : record.forced) {
+    v1::Migration::ForcedFence* out = proto.add_forced();
+    out->set_donor(forced.donor);
+    out->set_author(forced.author);
+    out->set_reason(forced.reason);
+    *out->mutable_time() = ToProtoTime(forced.time);
+    out->set_wave(forced.wave);
+    out->set_undo(forced.is_undo);
+    *out->mutable_lease_left() = ToProtoDuration(forced.lease_left);
+  }
   return proto;
 }
 

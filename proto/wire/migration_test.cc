@@ -33,7 +33,9 @@ MigrationPlan FullPlan() {
                   MoveBuckets{{0, 9, 1023}, "cache-5", true},
                   MoveBuckets{{5}, "cache-2", false},
                   Unpin{{5, 6}},
-                  rebalance};
+                  rebalance,
+                  RemoveNode{"cache-3", true},
+                  ReplaceNode{"cache-4", add.node, true}};
   plan.strategy.commit_steps_ppm = {1, 333'333, 1'000'000};
   plan.strategy.hold = absl::Milliseconds(1500);
   plan.strategy.fence_timeout = absl::Seconds(3);
@@ -41,6 +43,9 @@ MigrationPlan FullPlan() {
   plan.strategy.verify_sample = 10;
   plan.strategy.verify_max_mismatch = 2;
   plan.strategy.fence_policy = FencePolicy::kAckOrLease;
+  plan.strategy.wave_attempts = 7;
+  plan.strategy.on_wave_failure = WaveFailure::kPause;
+  plan.strategy.on_conflict = OnConflict::kQueue;
   plan.limits = {1000, 1 << 20};
   return plan;
 }
@@ -75,6 +80,18 @@ TEST(WireMigrationTest, AbsurdPlanIsRefusedInThePlansWords) {
   bad.mutable_strategy()->set_fence_policy(static_cast<v1::FencePolicy>(42));
   EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "strategy.fence_policy: 42"));
   bad = good;
+  bad.mutable_strategy()->set_on_wave_failure(static_cast<v1::WaveFailure>(42));
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "strategy.on_wave_failure: 42"));
+  bad = good;
+  bad.mutable_strategy()->set_on_conflict(static_cast<v1::OnConflict>(-1));
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "strategy.on_conflict: -1"));
+  bad = good;
+  bad.mutable_changes(8)->mutable_replace()->set_node("");
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[8].replace.node"));
+  bad = good;
+  bad.mutable_changes(8)->mutable_replace()->mutable_by()->set_weight(-1);
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[8].replace.by.weight: -1"));
+  bad = good;
   bad.mutable_changes(0)->mutable_add()->mutable_node()->set_weight(0);
   EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[0].add.node.weight: 0"));
   bad = good;
@@ -82,10 +99,10 @@ TEST(WireMigrationTest, AbsurdPlanIsRefusedInThePlansWords) {
   EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[1].remove.node"));
   bad = good;
   bad.add_changes();
-  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[7]: it is empty"));
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "changes[9]: it is empty"));
   bad = good;
   for (int i = 0; i < 10'001; ++i) bad.add_changes();
-  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "10008 changes"));
+  EXPECT_THAT(MigrationPlanFromProto(bad), StatusIs(kInvalid, "10010 changes"));
 }
 
 TEST(WireMigrationTest, ChangesOfADirectoryAreRefusedInThePlansWords) {

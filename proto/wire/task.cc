@@ -98,6 +98,7 @@ struct TaskBodyToProto {
       to->set_watermark(donor.watermark);
     }
     *proto->mutable_limits() = wire::ToProto(task.limits);
+    if (!task.kept.empty()) *proto->mutable_kept() = wire::ToProto(task.kept);
   }
 };
 
@@ -128,6 +129,9 @@ absl::StatusOr<PrepareTask> PrepareTaskFromProto(const v1::PrepareTask& proto) {
     task.donors.push_back(std::move(donor));
   }
   task.limits = LimitsFromProto(proto.limits());
+  if (proto.has_kept()) {
+    ASSIGN_OR_RETURN(task.kept, HashRangesFromProto("prepare.kept", proto.kept()));
+  }
   return task;
 }
 

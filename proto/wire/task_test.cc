@@ -24,6 +24,7 @@ Task MakeTask(std::variant<WarmTask, VerifyTask, FenceTask, PrepareTask> body) {
 TEST(WireTaskTest, TaskRoundTrip) {
   PrepareTask prepare;
   prepare.mode = PrepareTask::Mode::kDirty;
+  prepare.kept = HashRangeSet({{5, 9}});
   prepare.epoch = Epoch(17);
   prepare.donors = {{Source(), "log-1", 99}};
   prepare.limits = {5, 6};

@@ -25,6 +25,27 @@ TEST(AuthoriserTest, DevelopmentIsForLoopbackOnly) {
               StatusIs(absl::StatusCode::kInvalidArgument, "start with --dev"));
 }
 
+TEST(AuthoriserTest, WhatBreaksSafetyNeedsARoleOfItsOwn) {
+  const Caller caller{"dev", "alice", ""};
+  ASSERT_OK_AND_ASSIGN(const auto all, MakeAuthoriser(true, "localhost:1"));
+  EXPECT_OK(all->Check(caller, "MigrationService/ForceFence", "sessions"));
+  ASSERT_OK_AND_ASSIGN(const auto some,
+                       MakeAuthoriser(true, "localhost:1", std::set<Role>{Role::kOperator}));
+  EXPECT_OK(some->Check(caller, "MigrationService/AbortMigration", "sessions"));
+  EXPECT_THAT(some->Check(caller, "MigrationService/ForceFence", "sessions"),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       "needs the role safety-override, which 'alice (dev)' does not have"));
+  ASSERT_OK_AND_ASSIGN(const auto none, MakeAuthoriser(true, "localhost:1", std::set<Role>{}));
+  EXPECT_THAT(none->Check(caller, "WatchService/WatchMembership", "sessions"),
+              StatusIs(absl::StatusCode::kPermissionDenied, "the role operator"));
+  for (const Role role : {Role::kOperator, Role::kSafetyOverride}) {
+    EXPECT_EQ(ParseRole(RoleName(role)).value(), role);
+  }
+  for (const char* word : {"", "admin", "Operator", "operator ", "safety_override"}) {
+    EXPECT_THAT(ParseRole(word), StatusIs(absl::StatusCode::kInvalidArgument, "role: '"));
+  }
+}
+
 TEST(AuthoriserTest, NamesShowTheProvedIdentity) {
   EXPECT_EQ((Caller{"dev", "", ""}).Name(), "dev");
   EXPECT_EQ((Caller{"dev", "alice", ""}).Name(), "alice (dev)");

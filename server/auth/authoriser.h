@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,16 @@ struct Caller {
   std::string Name() const;
 };
 
+// What a caller may be.
+//   kOperator        everything but what breaks safety.
+//   kSafetyOverride  what breaks safety: "MigrationService/ForceFence".
+enum class Role : uint8_t { kOperator = 1, kSafetyOverride = 2 };
+// Error: InvalidArgument for another word than "operator" or "safety-override".
+absl::StatusOr<Role> ParseRole(std::string_view word);
+std::string_view RoleName(Role role);
+// The role that a method needs.
+Role RoleFor(std::string_view method);
+
 // Decides what a caller may do. Every RPC passes here, and nowhere else is it decided: the gates of
 // server/service ask before anything is read or changed, for each keyspace that a stream names.
 // Any thread.
@@ -32,10 +44,13 @@ class Authoriser {
                              std::string_view keyspace) const = 0;
 };
 
-// The policy for these flags. With `dev` everybody may do everything, on the loopback interface
-// only. Errors, both InvalidArgument: not `dev`, since identities from certificates are not there
-// yet; `dev` on another interface than loopback.
-absl::StatusOr<std::unique_ptr<Authoriser>> MakeAuthoriser(bool dev, std::string_view listen);
+// The policy for these flags. With `dev` everybody has all of `dev_roles`, on the loopback
+// interface only. Errors, both InvalidArgument: not `dev`, since identities from certificates are
+// not there yet; `dev` on another interface than loopback.
+absl::StatusOr<std::unique_ptr<Authoriser>> MakeAuthoriser(bool dev, std::string_view listen,
+                                                           std::set<Role> dev_roles = {
+                                                               Role::kOperator,
+                                                               Role::kSafetyOverride});
 
 // Whether "host:port" can be reached from this machine only.
 bool IsLoopback(std::string_view address);

@@ -11,6 +11,7 @@
 #include "core/base/reason.h"
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
+#include "migrations/conflict.h"
 #include "server/executor/failpoint.h"
 #include "server/store/schema/key.h"
 #include "server/store/schema/migration_codec.h"
@@ -43,8 +44,8 @@ absl::Status NoSuchMigration(const KeyspaceId& keyspace, const MigrationId& id) 
 
 absl::Status InProgress(const MigrationId& active) {
   return WithReason(
-      absl::AbortedError(fmt::format("migration '{}' has not ended, and a keyspace runs one at a "
-                                     "time: wait for it, or abort it",
+      absl::AbortedError(fmt::format("migration '{}' has not ended, and this goes beside none: "
+                                     "wait for it, or abort it",
                                      active)),
       "MIGRATION_IN_PROGRESS", {{"migration", active}});
 }
@@ -85,13 +86,16 @@ Conductor::Conductor(Context context) : context_(std::move(context)) {}
 
 void Conductor::Recover(std::vector<migration_book::Entry> entries) {
   for (migration_book::Entry& entry : entries) {
-    snapshots_[entry.record.id] = MakeSnapshot(entry.record, {});
-    if (!IsTerminal(entry.record.stage)) active_.emplace(std::move(entry));
+    const MigrationId id = entry.record.id;
+    snapshots_[id] = MakeSnapshot(entry.record, {});
+    if (!IsTerminal(entry.record.stage)) active_.emplace(id, Active(std::move(entry)));
   }
-  if (!active_) return;
-  spdlog::info("migration {} goes on in {}", active_->machine.record().id,
-               StageName(active_->machine.record().stage));
-  Feed(Started{});
+  for (const MigrationId& id : ActiveIds()) {
+    spdlog::info("migration {} goes on in {}", id,
+                 StageName(active_.at(id).machine.record().stage));
+    Feed(id, Started{});
+  }
+  BeginQueued();
 }
 
 MachineView Conductor::View() const {
@@ -107,22 +111,91 @@ MachineView Conductor::View() const {
   return view;
 }
 
-void Conductor::Feed(const MachineEvent& event) {
-  if (!active_) return;
-  Carry(active_->machine.OnEvent(event, View()));
+void Conductor::Feed(const MigrationId& id, const MachineEvent& event) {
+  const auto found = active_.find(id);
+  if (found == active_.end()) return;
+  const bool may_decide = persisting_.empty() || (persisting_ == id && !planning_anew_);
+  if (!may_decide) {
+    // To look once is enough.
+    const bool is_look =
+        std::holds_alternative<SessionsChanged>(event) || std::holds_alternative<TimerFired>(event);
+    const bool is_known =
+        is_look && std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& known) {
+          return known.id == id && known.event.index() == event.index();
+        });
+    if (!is_known) waiting_.push_back({id, event, std::nullopt});
+    return;
+  }
+  Carry(id, found->second.machine.OnEvent(event, View()));
 }
 
-void Conductor::Carry(Decision decision) {
+// What an operator asks for is answered when it is durable, so its answer goes with its effect: it
+// waits for any persist that is under way.
+void Conductor::Ask(const MigrationId& id, const MachineEvent& event, PendingCommand command) {
+  if (!persisting_.empty()) {
+    waiting_.push_back({id, event, std::move(command)});
+    return;
+  }
+  if (const absl::Status allowed = CheckAllowed(id, event); !allowed.ok()) {
+    return command.done(allowed);
+  }
+  active_.at(id).pending.push_back(std::move(command));
+  Feed(id, event);
+}
+
+absl::Status Conductor::CheckAllowed(const MigrationId& id, const MachineEvent& event) const {
+  ASSIGN_OR_RETURN(const MigrationSnapshotPtr snapshot, Find(id));
+  const auto active = active_.find(id);
+  const std::optional<MigrationMachine> ended =
+      active == active_.end() ? std::optional(MigrationMachine(snapshot->record)) : std::nullopt;
+  const MigrationMachine& machine = ended.has_value() ? *ended : active->second.machine;
+  if (const auto* command = std::get_if<OperatorCommand>(&event)) return machine.Check(*command);
+  return machine.Check(std::get<ForceFence>(event), View());
+}
+
+void Conductor::FeedAll(const MachineEvent& event) {
+  for (const MigrationId& id : ActiveIds()) Feed(id, event);
+}
+
+void Conductor::FeedWaiting() {
+  while (persisting_.empty() && !waiting_.empty()) {
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (next.command.has_value()) {
+      Ask(next.id, next.event, *std::move(next.command));
+    } else {
+      Feed(next.id, next.event);
+    }
+  }
+}
+
+void Conductor::Carry(const MigrationId& id, Decision decision) {
+  Active& active = active_.at(id);
   // Tasks are those of what is durable; a persist that is under way changes them when it is done.
-  context_.owners->SetTasks(decision.tasks);
-  if (decision.persist) Persist(*decision.persist);
-  if (!persisting_ && !pending_.empty()) CommitAlone(std::exchange(pending_, {}));
+  active.tasks = std::move(decision.tasks);
+  SendTasks();
+  if (decision.persist) Persist(id, *decision.persist);
+  if (persisting_ != id && !active.pending.empty()) {
+    CommitAlone(id, std::exchange(active.pending, {}));
+  }
   if (decision.wake_at != Instant::Never()) {
-    context_.strand->RunAt(decision.wake_at, [this, timer = ++timer_] {
-      if (timer == timer_) Feed(TimerFired{});
+    context_.strand->RunAt(decision.wake_at, [this, id, timer = ++active.timer] {
+      const auto found = active_.find(id);
+      if (found != active_.end() && found->second.timer == timer) Feed(id, TimerFired{});
     });
   }
-  Remember();
+  Remember(id);
+}
+
+void Conductor::SendTasks() {
+  std::map<NodeId, std::vector<Task>> tasks;
+  for (const auto& [id, active] : active_) {
+    for (const auto& [node, list] : active.tasks) {
+      std::vector<Task>& all = tasks[node];
+      all.insert(all.end(), list.begin(), list.end());
+    }
+  }
+  context_.owners->SetTasks(std::move(tasks));
 }
 
 VersionNote Conductor::NoteOf(const PersistCommand& command) const {
@@ -150,18 +223,31 @@ VersionNote Conductor::NoteOf(const PersistCommand& command) const {
     case Step::kCommitUndo:
       note.change += "(undone)";
       break;
+    case Step::kRetryFirst:
+    case Step::kRetryWave:
+      note.change += fmt::format("(wave {} released)", record.waves_committed + 1);
+      break;
+    case Step::kGiveUp:
+      note.change += "(given up)";
+      break;
     default:
       note.change += "(aborted)";
+  }
+  const bool changes_hands = command.step == Step::kCommitWave || command.step == Step::kCommitUndo;
+  for (const FenceEvidence& evidence : record.evidence) {
+    if (!changes_hands || evidence.kind != EvidenceKind::kForce) continue;
+    note.change += fmt::format(" FORCED without {}", evidence.donor);
   }
   return note;
 }
 
-void Conductor::Persist(const PersistCommand& command) {
+void Conductor::Persist(const MigrationId& id, const PersistCommand& command) {
+  Active& active = active_.at(id);
   Committer::Request request;
   request.batch = context_.identity.Guard();
-  std::string stored = schema::EncodeMigration(command.next, active_->plan_pages);
-  const std::string key = schema::MigrationKey(context_.keyspace->id(), command.next.id);
-  request.batch.RequireValue(key, active_->stored);
+  std::string stored = schema::EncodeMigration(command.next, active.pages);
+  const std::string key = schema::MigrationKey(context_.keyspace->id(), id);
+  request.batch.RequireValue(key, active.stored);
   request.batch.Put(key, stored);
   std::optional<HeadChange> change;
   if (command.update || command.reserve_epoch) {
@@ -170,9 +256,9 @@ void Conductor::Persist(const PersistCommand& command) {
     if (!prepared.ok()) {
       // The machine checks its updates against the head it sees, so this is a defect; the migration
       // holds, and its timeouts lead it back.
-      spdlog::error("migration {}: {}: {}", command.next.id, StepName(command.step),
+      spdlog::error("migration {}: {}: {}", id, StepName(command.step),
                     std::string(prepared.status().message()));
-      context_.strand->Post([this] { Feed(PersistConflict{}); });
+      context_.strand->Post([this, id] { Feed(id, PersistConflict{}); });
       return;
     }
     change = *std::move(prepared);
@@ -182,11 +268,11 @@ void Conductor::Persist(const PersistCommand& command) {
     request.before = change->before;
     request.batch.Append(change->batch);
   }
-  std::vector<PendingCommand> commands = TakePending();
+  std::vector<PendingCommand> commands = TakePending(active);
   for (const PendingCommand& pending : commands) request.batch.Append(pending.extra);
   request.failpoint = command.failpoint;
   if (!command.failpoint.empty()) WARMRING_FP(command.failpoint + ".before");
-  persisting_ = true;
+  persisting_ = id;
   context_.committer->Commit(std::move(request), context_.strand,
                              [this, command, stored = std::move(stored), change = std::move(change),
                               commands = std::move(commands)](const CommitResult& result) mutable {
@@ -198,60 +284,72 @@ void Conductor::Persist(const PersistCommand& command) {
 void Conductor::OnPersisted(const PersistCommand& command, std::string stored,
                             const std::optional<HeadChange>& change,
                             std::vector<PendingCommand> commands, const CommitResult& result) {
-  persisting_ = false;
+  const MigrationId id = command.next.id;
+  Active& active = active_.at(id);
+  persisting_.clear();
   if (!result.committed) {
-    spdlog::warn("migration {}: {} met a conflict at {}", command.next.id,
+    spdlog::warn("migration {}: {} met a conflict at {}", id,
                  command.touch ? "touch" : StepName(command.step), result.conflict_key);
-    Feed(PersistConflict{});
+    Feed(id, PersistConflict{});
     // The machine tries again, and the rows of the commands go with it; but not those of a request
     // that was carried out before, which would be in the way for ever.
     for (PendingCommand& pending : commands) {
       if (Requires(pending.extra, result.conflict_key)) {
         pending.done(RequestConflict(result));
       } else {
-        pending_.push_back(std::move(pending));
+        active.pending.push_back(std::move(pending));
       }
     }
-    return;
+    return FeedWaiting();
   }
-  active_->stored = std::move(stored);
+  active.stored = std::move(stored);
   const std::string& failpoint = command.failpoint;
   if (change) context_.keyspace->Install(*change);
   if (change && change->delta && !IsMutant(Mutant::kI)) {
     context_.publisher->Publish(change->next->membership, change->delta);
   }
   if (!failpoint.empty()) WARMRING_FP(failpoint + ".published");
-  spdlog::info("migration {}: {}: {}", command.next.id,
-               command.touch ? "touch" : StepName(command.step), StageName(command.next.stage));
-  Decision decision = active_->machine.OnEvent(Persisted{command.next.revision}, View());
-  context_.owners->SetTasks(decision.tasks);
-  if (!failpoint.empty()) WARMRING_FP(failpoint + ".sent");
-  Carry(std::move(decision));
-  for (PendingCommand& pending : commands) pending.done(snapshots_[command.next.id]);
-  if (active_->machine.finished()) {
-    active_.reset();
-    ++timer_;
-    for (PendingCommand& pending : std::exchange(pending_, {})) {
-      pending.done(snapshots_[command.next.id]);
-    }
+  spdlog::info("migration {}: {}: {}", id, command.touch ? "touch" : StepName(command.step),
+               StageName(command.next.stage));
+  Decision decision = active.machine.OnEvent(Persisted{command.next.revision}, View());
+  active.tasks = decision.tasks;
+  {
+    WARMRING_FP_SCOPE(failpoint);
+    SendTasks();
   }
+  if (!failpoint.empty()) WARMRING_FP(failpoint + ".sent");
+  Carry(id, std::move(decision));
+  for (PendingCommand& pending : commands) pending.done(snapshots_[id]);
+  if (command.next.queued) begins_queued_ = true;
+  if (active.machine.finished()) End(id);
+  if (std::exchange(begins_queued_, false)) BeginQueued();
+  FeedWaiting();
+}
+
+// A migration has ended. What waited for it may begin.
+void Conductor::End(const MigrationId& id) {
+  const auto found = active_.find(id);
+  const std::vector<PendingCommand> late = std::move(found->second.pending);
+  active_.erase(found);
+  SendTasks();
+  for (const PendingCommand& pending : late) pending.done(snapshots_[id]);
+  BeginQueued();
 }
 
 // So many at a time that their rows and the persist stay inside the bounds of a batch.
-std::vector<Conductor::PendingCommand> Conductor::TakePending() {
+std::vector<Conductor::PendingCommand> Conductor::TakePending(Active& active) {
   constexpr size_t kAtOnce = 16;
   std::vector<PendingCommand> taken;
-  while (!pending_.empty() && taken.size() < kAtOnce) {
-    taken.push_back(std::move(pending_.front()));
-    pending_.erase(pending_.begin());
+  while (!active.pending.empty() && taken.size() < kAtOnce) {
+    taken.push_back(std::move(active.pending.front()));
+    active.pending.erase(active.pending.begin());
   }
   return taken;
 }
 
 // Commands that changed nothing, such as a second pause: their rows are written all the same, each
 // on its own, so that a request that was carried out before stands in nobody else's way.
-void Conductor::CommitAlone(std::vector<PendingCommand> commands) {
-  const MigrationId id = active_->machine.record().id;
+void Conductor::CommitAlone(const MigrationId& id, std::vector<PendingCommand> commands) {
   for (PendingCommand& pending : commands) {
     Committer::Request request;
     request.batch = context_.identity.Guard();
@@ -265,12 +363,180 @@ void Conductor::CommitAlone(std::vector<PendingCommand> commands) {
   }
 }
 
-void Conductor::Remember() {
-  if (!active_) return;
-  const MigrationMachine& machine = active_->machine;
-  MigrationSnapshotPtr snapshot = MakeSnapshot(machine.record(), machine.Progress());
-  snapshots_[machine.record().id] = snapshot;
+void Conductor::Remember(const MigrationId& id) {
+  const Active& active = active_.at(id);
+  MigrationProgress progress = active.machine.Progress();
+  if (active.machine.record().queued && !active.waits_for.empty()) {
+    progress.held = active.waits_for;
+  }
+  MigrationSnapshotPtr snapshot = MakeSnapshot(active.machine.record(), std::move(progress));
+  snapshots_[id] = snapshot;
   Tell(snapshot);
+}
+
+std::vector<OtherMigration> Conductor::Others(bool queued) const {
+  std::vector<OtherMigration> others;
+  for (const auto& [id, active] : active_) {
+    const MigrationRecord& record = active.machine.record();
+    if (record.queued && !queued) continue;
+    others.push_back({id, &record.preview});
+  }
+  return others;
+}
+
+// What a plan does now. If something is in its way and it may wait, what it would do, and what it
+// waits for.
+absl::StatusOr<Preview> Conductor::PreviewOf(const MigrationPlan& plan,
+                                             std::string* waits_for) const {
+  const Membership::Ptr head = context_.keyspace->head()->membership;
+  const std::map<NodeId, NodeFact> facts = context_.owners->NodeFacts();
+  absl::StatusOr<Preview> preview = Plan(*head, plan, facts, Others(/*queued=*/false));
+  absl::Status in_the_way = preview.status();
+  // Who came first goes first, also where only the plans are in each other's way; but what is down
+  // comes before them.
+  for (const OtherMigration& other : Others(/*queued=*/true)) {
+    if (!in_the_way.ok() || IsFailover(plan)) break;
+    in_the_way = ConflictWith(*head, *preview, other);
+  }
+  if (in_the_way.ok()) return preview;
+  const bool waits = plan.strategy.on_conflict == OnConflict::kQueue || IsFailover(plan);
+  if (!waits || ReasonNameOf(in_the_way) != "MIGRATION_IN_PROGRESS") return in_the_way;
+  *waits_for = std::string(in_the_way.message());
+  preview = PlanForLater(*head, plan, facts, Others(/*queued=*/false));
+  if (!preview.ok()) return preview;
+  preview->warnings.push_back(
+      fmt::format("it waits for its turn and is planned again when that comes: {}", *waits_for));
+  return preview;
+}
+
+// What waits is planned again, in the order in which it was submitted, failovers first; and begins
+// if nothing is in its way any more. One at a time: its persist leads back here.
+void Conductor::BeginQueued() {
+  if (submitting_) {
+    begins_queued_ = true;  // what is being submitted comes first
+    return;
+  }
+  std::vector<std::pair<std::tuple<bool, absl::Time>, MigrationId>> queue;
+  for (const auto& [id, active] : active_) {
+    const MigrationRecord& record = active.machine.record();
+    if (!record.queued || record.abort_requested) continue;
+    queue.push_back({{!IsFailover(record.plan), record.created}, id});
+  }
+  std::sort(queue.begin(), queue.end());
+  const Membership::Ptr head = context_.keyspace->head()->membership;
+  const std::vector<OtherMigration> running = Others(/*queued=*/false);
+  std::vector<OtherMigration> before;  // that wait, too
+  for (const auto& [order, id] : queue) {
+    Active& active = active_.at(id);
+    MigrationPlan plan = active.machine.record().plan;
+    plan.base_version = Version();
+    const bool is_failover = IsFailover(plan);
+    if (!is_failover && active_.contains(active.waits_for_id)) {
+      before.push_back({id, &active.machine.record().preview});
+      continue;  // nothing has changed for it
+    }
+    absl::StatusOr<Preview> preview = Plan(*head, plan, context_.owners->NodeFacts(), running);
+    for (const OtherMigration& other : before) {
+      if (!preview.ok()) break;
+      if (absl::Status free = ConflictWith(*head, *preview, other); !free.ok()) preview = free;
+    }
+    if (preview.ok()) {
+      if (persisting_.empty()) return PlanAnew(id, *std::move(preview));
+      begins_queued_ = true;
+    } else if (ReasonNameOf(preview.status()) != "MIGRATION_IN_PROGRESS") {
+      Feed(id, CannotBegin{fmt::format("when its turn came, the plan did not fit any more: {}",
+                                       std::string(preview.status().message()))});
+      continue;
+    } else {
+      active.waits_for = std::string(preview.status().message());
+      active.waits_for_id = ReasonOf(preview.status())->metadata.at("migration");
+      if (is_failover) {
+        const absl::StatusOr<Preview> later =
+            PlanForLater(*head, plan, context_.owners->NodeFacts(), running);
+        MakeWayFor(id, later.ok() ? *later : active.machine.record().preview);
+      }
+      Remember(id);
+    }
+    before.push_back({id, &active.machine.record().preview});
+  }
+}
+
+void Conductor::MakeWayFor(const MigrationId& failover, const Preview& preview) {
+  const Membership::Ptr head = context_.keyspace->head()->membership;
+  std::vector<MigrationId> in_the_way;
+  for (const OtherMigration& other : Others(/*queued=*/false)) {
+    if (ConflictWith(*head, preview, other).ok()) continue;
+    // Another failover ends by itself, unless it gives to what is dead now, or waits for somebody.
+    const MigrationRecord& theirs = active_.at(other.id).machine.record();
+    const bool ends = IsFailover(theirs.plan) && !theirs.paused && !theirs.awaiting_promotion &&
+                      std::none_of(other.preview->moves.begin(), other.preview->moves.end(),
+                                   [&](const PlannedMove& move) {
+                                     return std::binary_search(preview.nodes_dead.begin(),
+                                                               preview.nodes_dead.end(), move.to);
+                                   });
+    if (!ends) in_the_way.push_back(other.id);
+  }
+  for (const MigrationId& id : in_the_way) {
+    if (active_.at(id).machine.record().preempted_by.empty()) Feed(id, Preempt{failover});
+  }
+}
+
+void Conductor::PlanAnew(const MigrationId& id, Preview preview) {
+  const Active& active = active_.at(id);
+  migration_book::Entry entry;
+  entry.record = active.machine.record();
+  MigrationRecord& record = entry.record;
+  WarnOfAddresses(preview);
+  record.preview = std::move(preview);
+  record.queued = false;
+  ++record.revision;
+  record.stage_since = context_.clock->Wall();
+  record.history.push_back({record.stage, 0, record.stage_since,
+                            fmt::format("its turn has come: planned again for version {}",
+                                        record.preview.base_version.value)});
+  if (const absl::Status size = CheckSize(record); !size.ok()) {
+    return Feed(id, CannotBegin{std::string(size.message())});
+  }
+  migration_book::NewEntry replaced =
+      migration_book::Replace(context_.keyspace->id(), record, active.pages, active.stored);
+  entry.pages = replaced.pages;
+  entry.stored = std::move(replaced.stored);
+  Committer::Request request;
+  request.before = std::move(replaced.before);
+  request.batch = context_.identity.Guard();
+  request.batch.Append(std::move(replaced.batch));
+  request.failpoint = "pq";
+  WARMRING_FP("pq.before");
+  persisting_ = id;
+  planning_anew_ = true;
+  context_.committer->Commit(
+      std::move(request), context_.strand,
+      [this, id, entry = std::move(entry)](const CommitResult& result) mutable {
+        OnPlannedAnew(id, std::move(entry), result);
+      });
+}
+
+void Conductor::OnPlannedAnew(const MigrationId& id, migration_book::Entry entry,
+                              const CommitResult& result) {
+  persisting_.clear();
+  planning_anew_ = false;
+  if (!result.committed) {
+    // Nobody else writes this record, so this is a defect; it goes on waiting.
+    spdlog::error("migration {}: planning it again met a conflict at {}", id, result.conflict_key);
+    return FeedWaiting();
+  }
+  Active& active = active_.at(id);
+  const uint64_t timer = active.timer;
+  std::vector<PendingCommand> pending = std::move(active.pending);
+  active = Active(std::move(entry));
+  active.timer = timer;
+  active.pending = std::move(pending);
+  WARMRING_FP("pq.published");
+  spdlog::info("migration {} begins", id);
+  Feed(id, Started{});
+  WARMRING_FP("pq.sent");
+  BeginQueued();
+  FeedWaiting();
 }
 
 void Conductor::Tell(const MigrationSnapshotPtr& snapshot) {
@@ -294,13 +560,24 @@ absl::Status Conductor::CheckSubmission(const Submission& submission) const {
           "ALREADY_EXISTS");
     }
   }
-  return CheckIdle();
+  if (active_.size() >= kMaxActive) {
+    return WithReason(
+        absl::ResourceExhaustedError(fmt::format(
+            "keyspace '{}' has {} migrations that have not ended, and {} is the most: wait for one",
+            context_.keyspace->id(), active_.size(), kMaxActive)),
+        "LIMIT_EXCEEDED");
+  }
+  return CheckNotSubmitting();
+}
+
+absl::Status Conductor::CheckNotSubmitting() const {
+  if (planning_anew_) return InProgress(persisting_);
+  return submitting_ ? InProgress("(being submitted)") : absl::OkStatus();
 }
 
 absl::Status Conductor::CheckIdle() const {
-  if (active_) return InProgress(active_->machine.record().id);
-  if (submitting_) return InProgress("(being submitted)");
-  return absl::OkStatus();
+  if (!active_.empty()) return InProgress(active_.begin()->first);
+  return CheckNotSubmitting();
 }
 
 // The prepare version names every range that moves; a wave's version names a part of them twice. If
@@ -328,27 +605,32 @@ MigrationId Conductor::ChooseId() const {
   }
 }
 
+// Clients would be sent elsewhere than its agent serves.
+void Conductor::WarnOfAddresses(Preview& preview) const {
+  const std::map<NodeId, OwnerStatus> owners = context_.owners->Describe();
+  for (const Node& node : preview.nodes_added) {
+    const auto owner = owners.find(node.id);
+    if (owner == owners.end() || owner->second.data_address.empty()) continue;
+    if (owner->second.data_address == node.address) continue;
+    preview.warnings.push_back(
+        fmt::format("{}: the plan says that clients reach it at {}, its agent serves {}", node.id,
+                    node.address, owner->second.data_address));
+  }
+}
+
 void Conductor::Submit(Submission submission, std::function<void(absl::StatusOr<Submitted>)> done) {
   if (const absl::Status checked = CheckSubmission(submission); !checked.ok()) {
     return done(checked);
   }
-  const Membership::Ptr head = context_.keyspace->head()->membership;
-  absl::StatusOr<Preview> preview = Plan(*head, submission.plan, context_.owners->NodeFacts());
+  std::string waits_for;
+  absl::StatusOr<Preview> preview = PreviewOf(submission.plan, &waits_for);
   if (!preview.ok()) return done(preview.status());
-  const std::map<NodeId, OwnerStatus> owners = context_.owners->Describe();
-  for (const Node& node : preview->nodes_added) {
-    const auto owner = owners.find(node.id);
-    if (owner == owners.end() || owner->second.data_address.empty()) continue;
-    if (owner->second.data_address == node.address) continue;
-    preview->warnings.push_back(
-        fmt::format("{}: the plan says that clients reach it at {}, its "
-                    "agent serves {}",
-                    node.id, node.address, owner->second.data_address));
-  }
+  WarnOfAddresses(*preview);
   const MigrationId id = submission.id.empty() ? ChooseId() : submission.id;
   MigrationRecord record =
       NewMigrationRecord(id, std::move(submission.author), context_.clock->Wall(),
                          std::move(submission.plan), *preview, context_.random());
+  record.queued = !waits_for.empty();
   if (const absl::Status size = CheckSize(record); !size.ok()) return done(size);
   if (submission.validate_only) return done(Submitted{*std::move(preview), nullptr});
 
@@ -362,15 +644,22 @@ void Conductor::Submit(Submission submission, std::function<void(absl::StatusOr<
   submitting_ = true;
   context_.committer->Commit(
       std::move(request), context_.strand,
-      [this, record = std::move(record), pages = entry.plan_pages, stored = std::move(entry.stored),
+      [this, record = std::move(record), pages = entry.pages, stored = std::move(entry.stored),
        preview = *std::move(preview), done = std::move(done)](const CommitResult& result) mutable {
         submitting_ = false;
-        if (!result.committed) return done(RequestConflict(result));
+        if (!result.committed) {
+          if (std::exchange(begins_queued_, false)) BeginQueued();
+          return done(RequestConflict(result));
+        }
         const MigrationId committed = record.id;
-        active_.emplace(migration_book::Entry{std::move(record), pages, std::move(stored)});
+        snapshots_[committed] = MakeSnapshot(record, {});
+        active_.emplace(committed,
+                        Active(migration_book::Entry{std::move(record), pages, std::move(stored)}));
         WARMRING_FP("p1.published");
         spdlog::info("migration {} of {} was submitted", committed, context_.keyspace->id());
-        Feed(Started{});
+        Feed(committed, Started{});
+        begins_queued_ = false;
+        BeginQueued();
         WARMRING_FP("p1.sent");
         done(Submitted{std::move(preview), snapshots_[committed]});
       });
@@ -431,14 +720,16 @@ void Conductor::Grow(Growth growth, std::function<void(absl::StatusOr<Membership
 
 void Conductor::Command(const MigrationId& id, OperatorCommand command, Batch extra,
                         std::function<void(absl::StatusOr<MigrationSnapshotPtr>)> done) {
-  const absl::StatusOr<MigrationSnapshotPtr> snapshot = Find(id);
-  if (!snapshot.ok()) return done(snapshot.status());
-  const bool is_active = active_ && active_->machine.record().id == id;
-  const absl::Status allowed = is_active ? active_->machine.Check(command)
-                                         : MigrationMachine((*snapshot)->record).Check(command);
+  const absl::Status allowed = CheckAllowed(id, command);
   if (!allowed.ok()) return done(allowed);
-  pending_.push_back({std::move(extra), std::move(done)});
-  Feed(command);
+  Ask(id, command, {std::move(extra), std::move(done)});
+}
+
+void Conductor::Force(const MigrationId& id, ForceFence force, Batch extra,
+                      std::function<void(absl::StatusOr<MigrationSnapshotPtr>)> done) {
+  const absl::Status allowed = CheckAllowed(id, force);
+  if (!allowed.ok()) return done(allowed);
+  Ask(id, force, {std::move(extra), std::move(done)});
 }
 
 absl::StatusOr<MigrationSnapshotPtr> Conductor::Find(const MigrationId& id) const {
@@ -456,7 +747,11 @@ std::vector<MigrationSnapshotPtr> Conductor::List() const {
   return all;
 }
 
-MigrationId Conductor::ActiveId() const { return active_ ? active_->machine.record().id : ""; }
+std::vector<MigrationId> Conductor::ActiveIds() const {
+  std::vector<MigrationId> ids;
+  for (const auto& [id, active] : active_) ids.push_back(id);
+  return ids;
+}
 
 absl::Status Conductor::Watch(const MigrationId& id, Listener listener) {
   ASSIGN_OR_RETURN(const MigrationSnapshotPtr snapshot, Find(id));
@@ -466,8 +761,8 @@ absl::Status Conductor::Watch(const MigrationId& id, Listener listener) {
   return absl::OkStatus();
 }
 
-void Conductor::OnSessionsChanged() { Feed(SessionsChanged{}); }
+void Conductor::OnSessionsChanged() { FeedAll(SessionsChanged{}); }
 
-void Conductor::OnReport(const TaskReport& report) { Feed(report); }
+void Conductor::OnReport(const TaskReport& report) { Feed(report.migration, report); }
 
 }  // namespace warmring

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,9 +32,13 @@ struct MigrationSnapshot {
 };
 using MigrationSnapshotPtr = std::shared_ptr<const MigrationSnapshot>;
 
-// Runs the migrations of one keyspace, one at a time: feeds the machine and carries out what it
-// decides, always in the order persist, publish, send. Lives on the keyspace's strand; every call
-// comes from there unless it says otherwise, and every callback runs there.
+// Runs the migrations of one keyspace: feeds their machines and carries out what they decide,
+// always in the order persist, publish, send. Several that are not in each other's way run at a
+// time, one persist at a time: while one is under way, what happens to other migrations waits, so
+// that each decision is made on the membership that it changes. A plan that is in the way of
+// another is refused, or waits for its turn; a failover makes what is in its way end. Lives on the
+// keyspace's strand; every call comes from there unless it says otherwise, and every callback runs
+// there.
 class Conductor final : public OwnerEvents {
  public:
   struct Context {
@@ -49,7 +55,10 @@ class Conductor final : public OwnerEvents {
   // All that the context names must outlive the conductor.
   explicit Conductor(Context context);
 
-  // Takes over what the store holds and goes on with the migration that has not ended. Before any
+  // So many migrations of one keyspace may be under way or wait.
+  static constexpr size_t kMaxActive = 64;
+
+  // Takes over what the store holds and goes on with the migrations that have not ended. Before any
   // other call.
   void Recover(std::vector<migration_book::Entry> entries);
 
@@ -65,8 +74,9 @@ class Conductor final : public OwnerEvents {
     Preview preview;
     MigrationSnapshotPtr migration;  // null with validate_only
   };
-  // Errors: those of ValidatePlan and Plan; Aborted MIGRATION_IN_PROGRESS naming the migration that
-  // has not ended; AlreadyExists; Aborted when something in `extra` did not hold.
+  // Errors: those of ValidatePlan and Plan, among them Aborted MIGRATION_IN_PROGRESS naming the
+  // migration that is in the way (or when a submission or a growth is being committed just now);
+  // AlreadyExists; ResourceExhausted: kMaxActive; Aborted when something in `extra` did not hold.
   void Submit(Submission submission, std::function<void(absl::StatusOr<Submitted>)> done);
 
   struct Growth {
@@ -88,12 +98,17 @@ class Conductor final : public OwnerEvents {
   void Command(const MigrationId& id, OperatorCommand command, Batch extra,
                std::function<void(absl::StatusOr<MigrationSnapshotPtr>)> done);
 
+  // An operator takes a donor for dead. Errors: NotFound; those of MigrationMachine::Check; Aborted
+  // as above.
+  void Force(const MigrationId& id, ForceFence force, Batch extra,
+             std::function<void(absl::StatusOr<MigrationSnapshotPtr>)> done);
+
   // Error: NotFound.
   absl::StatusOr<MigrationSnapshotPtr> Find(const MigrationId& id) const;
   // Newest first.
   std::vector<MigrationSnapshotPtr> List() const;
-  // Empty when nothing moves.
-  MigrationId ActiveId() const;
+  // Those that have not ended, sorted; those that wait for their turn included.
+  std::vector<MigrationId> ActiveIds() const;
 
   // Called with the present snapshot, then at each change, until it returns false or the migration
   // has ended. Error: NotFound.
@@ -104,44 +119,72 @@ class Conductor final : public OwnerEvents {
   void OnReport(const TaskReport& report) override;
 
  private:
-  struct Active {
-    explicit Active(migration_book::Entry entry)
-        : machine(std::move(entry.record)),
-          plan_pages(entry.plan_pages),
-          stored(std::move(entry.stored)) {}
-    MigrationMachine machine;
-    uint64_t plan_pages;
-    std::string stored;  // what the store holds of its record
-  };
   // An operator's command whose effect is not durable yet.
   struct PendingCommand {
     Batch extra;
     std::function<void(absl::StatusOr<MigrationSnapshotPtr>)> done;
   };
+  struct Active {
+    explicit Active(migration_book::Entry entry)
+        : machine(std::move(entry.record)), pages(entry.pages), stored(std::move(entry.stored)) {}
+    MigrationMachine machine;
+    schema::PlanPages pages;
+    std::string stored;                         // what the store holds of its record
+    std::map<NodeId, std::vector<Task>> tasks;  // of its last decision
+    std::string waits_for;                      // while it is queued: what is in its way,
+    MigrationId waits_for_id;                   // and whose it is
+    uint64_t timer = 0;                         // generation of its newest timer
+    std::vector<PendingCommand> pending;
+  };
+  using ActiveMap = std::map<MigrationId, Active>;
 
   MachineView View() const;
-  void Feed(const MachineEvent& event);
-  void Carry(Decision decision);
-  void Persist(const PersistCommand& command);
+  // What happened to a migration that must not decide now. An operator's command waits with it.
+  struct Waiting {
+    MigrationId id;
+    MachineEvent event;
+    std::optional<PendingCommand> command;
+  };
+  void Feed(const MigrationId& id, const MachineEvent& event);
+  void Ask(const MigrationId& id, const MachineEvent& event, PendingCommand command);
+  absl::Status CheckAllowed(const MigrationId& id, const MachineEvent& event) const;
+  void FeedAll(const MachineEvent& event);
+  void FeedWaiting();
+  void Carry(const MigrationId& id, Decision decision);
+  void SendTasks();
+  void Persist(const MigrationId& id, const PersistCommand& command);
   void OnPersisted(const PersistCommand& command, std::string stored,
                    const std::optional<HeadChange>& change, std::vector<PendingCommand> commands,
                    const CommitResult& result);
-  std::vector<PendingCommand> TakePending();
-  void CommitAlone(std::vector<PendingCommand> commands);
-  void Remember();
+  void End(const MigrationId& id);
+  static std::vector<PendingCommand> TakePending(Active& active);
+  void CommitAlone(const MigrationId& id, std::vector<PendingCommand> commands);
+  // What a plan has to go by: those that are under way, and with `queued` those that wait, too.
+  std::vector<OtherMigration> Others(bool queued) const;
+  absl::StatusOr<Preview> PreviewOf(const MigrationPlan& plan, std::string* waits_for) const;
+  void WarnOfAddresses(Preview& preview) const;
+  void BeginQueued();
+  void MakeWayFor(const MigrationId& failover, const Preview& preview);
+  void PlanAnew(const MigrationId& id, Preview preview);
+  void OnPlannedAnew(const MigrationId& id, migration_book::Entry entry,
+                     const CommitResult& result);
+  void Remember(const MigrationId& id);
   void Tell(const MigrationSnapshotPtr& snapshot);
   absl::Status CheckIdle() const;
+  absl::Status CheckNotSubmitting() const;
   absl::Status CheckSubmission(const Submission& submission) const;
   absl::Status CheckSize(const MigrationRecord& record) const;
   MigrationId ChooseId() const;
   VersionNote NoteOf(const PersistCommand& command) const;
 
   const Context context_;
-  std::optional<Active> active_;
-  bool submitting_ = false;  // a migration or a growth is being committed
-  bool persisting_ = false;
-  uint64_t timer_ = 0;  // generation of the newest timer
-  std::vector<PendingCommand> pending_;
+  ActiveMap active_;
+  bool submitting_ = false;     // a migration or a growth is being committed
+  MigrationId persisting_;      // whose persist is under way; empty: none
+  bool planning_anew_ = false;  // that persist replaces the migration's machine
+  bool begins_queued_ = false;  // something that waited may begin after that persist
+  // What has happened since to migrations that must not decide now, oldest first.
+  std::deque<Waiting> waiting_;
   std::map<MigrationId, MigrationSnapshotPtr> snapshots_;
   std::multimap<MigrationId, Listener> listeners_;
 };

@@ -2,6 +2,8 @@
 
 #include "server/executor/failpoint.h"
 
+#include <chrono>
+
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 
@@ -25,8 +27,17 @@ TEST(FailpointTest, ExitIsLikeKill9) {
   EXPECT_EXIT(WARMRING_FP("x"), ::testing::ExitedWithCode(137), "");
 }
 
+TEST(FailpointTest, SleepHoldsUpTheThread) {
+  ASSERT_OK(Configure("s=sleep(30)@2"));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_OK(WARMRING_FP_STATUS("s"));
+  EXPECT_OK(WARMRING_FP_STATUS("s"));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(30));
+}
+
 TEST(FailpointTest, MalformedIsRefused) {
-  for (const char* text : {"a", "=exit", "a=die", "a=exit@0", "a=exit@x", "a=exit@"}) {
+  for (const char* text : {"a", "=exit", "a=die", "a=exit@0", "a=exit@x", "a=exit@", "a=sleep",
+                           "a=sleep(", "a=sleep()", "a=sleep(x)", "a=sleep(1)x"}) {
     EXPECT_THAT(Configure(text), StatusIs(absl::StatusCode::kInvalidArgument, "malformed")) << text;
   }
 }

@@ -127,7 +127,7 @@ grpc::ServerUnaryReactor* KeyspaceService::CreateKeyspace(grpc::CallbackServerCo
                           const absl::StatusOr<Keyspace*> keyspace =
                               env_.registry->Find((*earlier)->keyspace);
                           if (!keyspace.ok()) return creation->Finish(keyspace.status());
-                          *creation->response->mutable_keyspace() = Describe(**keyspace, "");
+                          *creation->response->mutable_keyspace() = Describe(**keyspace, {});
                           creation->Finish(absl::OkStatus());
                         });
   return creation->reactor;
@@ -153,7 +153,7 @@ void KeyspaceService::Create(std::shared_ptr<Creation> creation) {
   if (!change.ok()) return creation->Finish(change.status());
   if (creation->validate_only) {
     const Keyspace preview(change->next);
-    *creation->response->mutable_keyspace() = Describe(preview, "");
+    *creation->response->mutable_keyspace() = Describe(preview, {});
     return creation->Finish(absl::OkStatus());
   }
   Committer::Request commit;
@@ -178,22 +178,24 @@ void KeyspaceService::OnCreated(const std::shared_ptr<Creation>& creation, const
   Keyspace* keyspace = env_.registry->Add(std::make_unique<Keyspace>(change.next));
   env_.runtimes->Add(keyspace);
   spdlog::info("keyspace {} was created with {} nodes", keyspace->id(), creation->nodes.size());
-  *creation->response->mutable_keyspace() = Describe(*keyspace, "");
+  *creation->response->mutable_keyspace() = Describe(*keyspace, {});
   creation->Finish(absl::OkStatus());
 }
 
-v1::Keyspace KeyspaceService::Describe(const Keyspace& keyspace, const MigrationId& active) const {
+v1::Keyspace KeyspaceService::Describe(const Keyspace& keyspace,
+                                       const std::vector<MigrationId>& active) const {
   return Describe(keyspace.head()->membership, active);
 }
 
 v1::Keyspace KeyspaceService::Describe(const Membership::Ptr& membership,
-                                       const MigrationId& active) const {
+                                       const std::vector<MigrationId>& active) const {
   v1::Keyspace proto;
   *proto.mutable_spec() = wire::ToProto(membership->spec());
   proto.set_history(membership->history().ToString());
   proto.set_version(membership->version().value);
   proto.set_node_count(static_cast<uint32_t>(membership->nodes().size()));
-  proto.set_active_migration(active);
+  if (!active.empty()) proto.set_active_migration(active.front());
+  for (const MigrationId& id : active) proto.add_active_migrations(id);
   const std::shared_ptr<const KeyspaceBalance> balance = balances_.Of(membership);
   proto.set_max_over_mean(balance->max_over_mean);
   proto.set_domain_violations(balance->domain_violations);
@@ -211,7 +213,7 @@ grpc::ServerUnaryReactor* KeyspaceService::GetKeyspace(grpc::CallbackServerConte
   if (!runtime.ok()) return Refuse(context, runtime.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   (*runtime)->strand().Post([this, runtime = *runtime, response, reactor] {
-    *response->mutable_keyspace() = Describe(runtime->keyspace(), runtime->conductor().ActiveId());
+    *response->mutable_keyspace() = Describe(runtime->keyspace(), runtime->conductor().ActiveIds());
     reactor->Finish(grpc::Status::OK);
   });
   return reactor;
@@ -243,7 +245,7 @@ void KeyspaceService::DescribeAll(std::vector<KeyspaceRuntime*> runtimes, size_t
   if (next == runtimes.size()) return reactor->Finish(grpc::Status::OK);
   KeyspaceRuntime* runtime = runtimes[next];
   runtime->strand().Post([this, runtime, runtimes = std::move(runtimes), next, response, reactor] {
-    *response->add_keyspaces() = Describe(runtime->keyspace(), runtime->conductor().ActiveId());
+    *response->add_keyspaces() = Describe(runtime->keyspace(), runtime->conductor().ActiveIds());
     DescribeAll(runtimes, next + 1, response, reactor);
   });
 }
@@ -267,7 +269,7 @@ grpc::ServerUnaryReactor* KeyspaceService::ListNodes(grpc::CallbackServerContext
     const Moving moving = MovingNodes(*membership);
     const std::map<NodeId, OwnerStatus> owners = runtime->Describe();
     std::set<NodeId> leaving;
-    if (const MigrationId active = runtime->conductor().ActiveId(); !active.empty()) {
+    for (const MigrationId& active : runtime->conductor().ActiveIds()) {
       const auto snapshot = runtime->conductor().Find(active);
       leaving.insert((*snapshot)->record.preview.nodes_removed.begin(),
                      (*snapshot)->record.preview.nodes_removed.end());
@@ -387,12 +389,12 @@ grpc::ServerUnaryReactor* KeyspaceService::GrowDirectory(grpc::CallbackServerCon
         if (!earlier.ok()) return reactor->Finish(wire::ToGrpcStatus(earlier.status()));
         if (*earlier) {
           *response->mutable_keyspace() =
-              Describe(runtime->keyspace(), runtime->conductor().ActiveId());
+              Describe(runtime->keyspace(), runtime->conductor().ActiveIds());
           return reactor->Finish(grpc::Status::OK);
         }
         runtime->conductor().Grow(
             growth, [this, response, reactor](const absl::StatusOr<Membership::Ptr>& grown) {
-              if (grown.ok()) *response->mutable_keyspace() = Describe(*grown, "");
+              if (grown.ok()) *response->mutable_keyspace() = Describe(*grown, {});
               reactor->Finish(wire::ToGrpcStatus(grown.status()));
             });
       });

@@ -60,8 +60,9 @@ class KeyspaceService final : public v1::KeyspaceService::CallbackService {
   void OnCreated(const std::shared_ptr<Creation>& creation, const HeadChange& change,
                  const CommitResult& result);
   // `active` is the migration that has not ended.
-  v1::Keyspace Describe(const Keyspace& keyspace, const MigrationId& active) const;
-  v1::Keyspace Describe(const Membership::Ptr& membership, const MigrationId& active) const;
+  v1::Keyspace Describe(const Keyspace& keyspace, const std::vector<MigrationId>& active) const;
+  v1::Keyspace Describe(const Membership::Ptr& membership,
+                        const std::vector<MigrationId>& active) const;
   void DescribeAll(std::vector<KeyspaceRuntime*> runtimes, size_t next,
                    v1::ListKeyspacesResponse* response, grpc::ServerUnaryReactor* reactor) const;
 

@@ -267,6 +267,18 @@ template <typename Request, typename Response>
 grpc::ServerUnaryReactor* MigrationService::Command(grpc::CallbackServerContext* context,
                                                     const Request* request, Response* response,
                                                     const char* method, OperatorCommand command) {
+  return Ask(context, request, response, method,
+             [command](KeyspaceRuntime& runtime, const Caller&, const MigrationId& id, Batch extra,
+                       auto done) {
+               runtime.conductor().Command(id, command, std::move(extra), std::move(done));
+             });
+}
+
+// What all requests about one migration have in common. `ask` is called on the keyspace's strand.
+template <typename Request, typename Response, typename Asker>
+grpc::ServerUnaryReactor* MigrationService::Ask(grpc::CallbackServerContext* context,
+                                                const Request* request, Response* response,
+                                                const char* method, Asker ask) {
   const std::string full_method = std::string(kMethodPrefix) + method;
   const absl::StatusOr<Caller> caller =
       env_.gate->Enter(*context, full_method, request->keyspace());
@@ -289,17 +301,30 @@ grpc::ServerUnaryReactor* MigrationService::Command(grpc::CallbackServerContext*
     }
     reactor->Finish(wire::ToGrpcStatus(migration.status()));
   };
-  env_.requests->LookUp(row, &runtime->strand(),
-                        [requests = env_.requests, runtime, row, id = request->migration(), command,
-                         reactor, answer](const absl::StatusOr<RequestLog::Earlier>& earlier) {
-                          if (!earlier.ok())
-                            return reactor->Finish(wire::ToGrpcStatus(earlier.status()));
-                          if (*earlier)
-                            return answer(runtime->conductor().Find((*earlier)->migration));
-                          runtime->conductor().Command(id, command, requests->Rows(row, id),
-                                                       answer);
-                        });
+  env_.requests->LookUp(
+      row, &runtime->strand(),
+      [requests = env_.requests, runtime, row, id = request->migration(), ask, caller = *caller,
+       reactor, answer](const absl::StatusOr<RequestLog::Earlier>& earlier) mutable {
+        if (!earlier.ok()) return reactor->Finish(wire::ToGrpcStatus(earlier.status()));
+        if (*earlier) return answer(runtime->conductor().Find((*earlier)->migration));
+        ask(*runtime, caller, id, requests->Rows(row, id), answer);
+      });
   return reactor;
+}
+
+grpc::ServerUnaryReactor* MigrationService::ForceFence(grpc::CallbackServerContext* context,
+                                                       const v1::ForceFenceRequest* request,
+                                                       v1::ForceFenceResponse* response) {
+  warmring::ForceFence force;
+  force.node = request->node();
+  force.reason = request->reason();
+  force.accept_data_loss = request->accept_data_loss();
+  return Ask(context, request, response, "ForceFence",
+             [force](KeyspaceRuntime& runtime, const Caller& caller, const MigrationId& id,
+                     Batch extra, auto done) mutable {
+               force.author = caller.Name();
+               runtime.conductor().Force(id, force, std::move(extra), std::move(done));
+             });
 }
 
 grpc::ServerUnaryReactor* MigrationService::PromoteMigration(

@@ -54,6 +54,10 @@ class MigrationService final : public v1::MigrationService::CallbackService {
                                           const v1::UndoMigrationRequest* request,
                                           v1::UndoMigrationResponse* response) override;
 
+  grpc::ServerUnaryReactor* ForceFence(grpc::CallbackServerContext* context,
+                                       const v1::ForceFenceRequest* request,
+                                       v1::ForceFenceResponse* response) override;
+
   class WatchStream;
   // Streams that are open now.
   class WatchSet {
@@ -72,6 +76,9 @@ class MigrationService final : public v1::MigrationService::CallbackService {
   grpc::ServerUnaryReactor* Command(grpc::CallbackServerContext* context, const Request* request,
                                     Response* response, const char* method,
                                     OperatorCommand command);
+  template <typename Request, typename Response, typename Asker>
+  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const Request* request,
+                                Response* response, const char* method, Asker ask);
 
   const Environment env_;
   WatchSet watches_;

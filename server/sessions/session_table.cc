@@ -7,19 +7,25 @@ namespace warmring {
 void SessionTable::Restore(const NodeId& node, const schema::SessionRecord& record, Instant start) {
   Entry& entry = entries_[node];
   entry.status.incarnation = record.incarnation;
-  entry.status.belief_until = IsMutant(Mutant::kD) ? start : start + belief_;
+  entry.lease = record.lease == absl::ZeroDuration() ? lease_ : record.lease;
+  entry.earlier_until =
+      IsMutant(Mutant::kD) ? start : start + Belief(std::max(entry.lease, lease_));
+  entry.status.belief_until = entry.earlier_until;
   entry.opened = record.term;
   entry.waiting = record.waiting && !IsMutant(Mutant::kO);
   if (entry.waiting) entry.grant_from = entry.status.belief_until;
 }
 
-std::optional<schema::SessionRecord> SessionTable::ToPersist(const SessionHello& hello) const {
+std::optional<schema::SessionRecord> SessionTable::ToPersist(const SessionHello& hello,
+                                                             Instant now) const {
   schema::SessionRecord record;
   record.incarnation = hello.incarnation;
   record.term = term_;
+  record.lease = lease_;
   const auto found = entries_.find(hello.node);
   if (found == entries_.end()) return record;
   const Entry& entry = found->second;
+  if (now < entry.earlier_until) record.lease = std::max(record.lease, entry.lease);
   if (entry.status.incarnation == hello.incarnation) {
     if (entry.opened == term_) return std::nullopt;
     record.waiting = entry.waiting;
@@ -30,7 +36,8 @@ std::optional<schema::SessionRecord> SessionTable::ToPersist(const SessionHello&
   return record;
 }
 
-StreamId SessionTable::Open(StreamId stream, const SessionHello& hello) {
+StreamId SessionTable::Open(StreamId stream, const SessionHello& hello,
+                            const std::optional<schema::SessionRecord>& record) {
   const bool known = entries_.contains(hello.node);
   Entry& entry = entries_[hello.node];
   const StreamId replaced = entry.stream;
@@ -46,6 +53,7 @@ StreamId SessionTable::Open(StreamId stream, const SessionHello& hello) {
   }
   status.incarnation = hello.incarnation;
   entry.opened = term_;
+  if (record.has_value()) entry.lease = record->lease;
   entry.stream = stream;
   streams_[stream] = hello.node;
   status.connected = true;
@@ -89,6 +97,7 @@ std::optional<schema::SessionRecord> SessionTable::ToSettle(const NodeId& node) 
   schema::SessionRecord record;
   record.incarnation = found->second.status.incarnation;
   record.term = term_;
+  record.lease = found->second.lease;
   return record;
 }
 

@@ -55,11 +55,13 @@ struct SessionStatus {
 //     owner counts from before it asked, on a clock whose rate differs by 1 % at most.
 //   - A new incarnation is granted nothing before its predecessor's belief is over, and neither is
 //     one that was still waiting when the server stopped.
-//   - After a restart every persisted session may hold a lease until start + C.
+//   - After a restart every persisted session may hold a lease until start + C, where C is that of
+//     the longest lease it may have been granted: an earlier server may have granted longer ones.
 // Pure: no clock, no I/O. Not thread-safe; it lives on its keyspace's strand.
 class SessionTable {
  public:
-  SessionTable(Term term, absl::Duration lease) : term_(term), belief_(Belief(lease)) {}
+  SessionTable(Term term, absl::Duration lease)
+      : term_(term), lease_(lease), belief_(Belief(lease)) {}
 
   // C for a lease.
   static absl::Duration Belief(absl::Duration lease) {
@@ -71,10 +73,12 @@ class SessionTable {
   void Restore(const NodeId& node, const schema::SessionRecord& record, Instant start);
 
   // What must be durable before the session may open; nothing when it is already.
-  std::optional<schema::SessionRecord> ToPersist(const SessionHello& hello) const;
+  std::optional<schema::SessionRecord> ToPersist(const SessionHello& hello, Instant now) const;
 
-  // The session is durable: the stream is the node's. Returns the stream that it replaces, or 0.
-  StreamId Open(StreamId stream, const SessionHello& hello);
+  // The session is durable, as `record` if that was due: the stream is the node's. Returns the
+  // stream that it replaces, or 0.
+  StreamId Open(StreamId stream, const SessionHello& hello,
+                const std::optional<schema::SessionRecord>& record);
 
   // The stream has ended. Returns whether it was its node's.
   bool Close(StreamId stream);
@@ -108,11 +112,14 @@ class SessionTable {
     StreamId stream = 0;
     Term opened;  // the term of the last P0
     Instant grant_from;
-    bool waiting = false;  // as persisted: was granted nothing yet, and had a predecessor
+    bool waiting = false;   // as persisted: was granted nothing yet, and had a predecessor
+    absl::Duration lease;   // as persisted: the longest that it may hold
+    Instant earlier_until;  // until then, one that an earlier server granted may be held
   };
   Entry* Find(StreamId stream);
 
   const Term term_;
+  const absl::Duration lease_;
   const absl::Duration belief_;
   std::map<NodeId, Entry> entries_;
   std::map<StreamId, NodeId> streams_;

@@ -10,6 +10,12 @@
 #include "spdlog/spdlog.h"
 
 namespace warmring {
+namespace {
+
+// More than migrations that may be under way at once.
+constexpr size_t kMaxEarlyAcks = 128;
+
+}  // namespace
 
 Sessions::Sessions(Environment environment)
     : env_(std::move(environment)), table_(env_.identity.term, env_.lease) {}
@@ -19,13 +25,13 @@ void Sessions::Restore(const NodeId& node, const schema::SessionRecord& record) 
 }
 
 void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<SessionLink> link) {
-  const std::optional<schema::SessionRecord> record = table_.ToPersist(hello);
+  const std::optional<schema::SessionRecord> record = table_.ToPersist(hello, env_.clock->Boot());
   const NodeId node = hello.node;
   Stream& state = streams_[stream];
   state.hello = std::move(hello);
   state.link = std::move(link);
   if (!record || IsMutant(Mutant::kP)) {
-    Opened(stream);
+    Opened(stream, record);
     return;
   }
   Committer::Request request;
@@ -34,22 +40,24 @@ void Sessions::Open(StreamId stream, SessionHello hello, std::shared_ptr<Session
   request.failpoint = "p0";
   WARMRING_FP("p0.before");
   // The term is its one guard, which is the committer's to watch: here it is committed.
-  env_.committer->Commit(std::move(request), env_.strand, [this, stream](const CommitResult&) {
-    WARMRING_FP("p0.published");
-    // Even if the stream has ended meanwhile: that incarnation is the node's last one now.
-    Opened(stream);
-  });
+  env_.committer->Commit(std::move(request), env_.strand,
+                         [this, stream, record](const CommitResult&) {
+                           WARMRING_FP("p0.published");
+                           // Even if the stream has ended meanwhile: that incarnation is the node's
+                           // last one now.
+                           Opened(stream, record);
+                         });
 }
 
 // Persists answer in the order in which they were asked for, so the last incarnation that was
 // persisted is also the last one that opens here.
-void Sessions::Opened(StreamId stream) {
+void Sessions::Opened(StreamId stream, const std::optional<schema::SessionRecord>& record) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
   Stream& state = found->second;
   const NodeId node = state.hello.node;
   const bool ended = state.link == nullptr;
-  const StreamId replaced = table_.Open(stream, state.hello);
+  const StreamId replaced = table_.Open(stream, state.hello, record);
   if (const auto old = streams_.find(replaced); old != streams_.end()) {
     spdlog::warn("keyspace {}: node {} opened another session (incarnation {})",
                  env_.keyspace->id(), node, state.hello.incarnation.ToString());
@@ -107,7 +115,6 @@ void Sessions::TryGrant(StreamId stream) {
       if (carries_floors && !IsMutant(Mutant::kG)) grant.floors = floors->second;
       state.link->Send(std::move(grant));
       Settle(node);
-      if (state.fences_withheld) SendTasks(node);
       break;
     }
   }
@@ -135,7 +142,30 @@ void Sessions::Report(StreamId stream, TaskReport report) {
   if (!node || found == streams_.end()) return;
   // An owner speaks for itself alone: for its own node, in its present incarnation.
   if (report.node != *node || report.incarnation != found->second.hello.incarnation) return;
+  if (env_.clock->Boot() >= table_.GrantFrom(*node)) {
+    TakeEarlyAcks(stream);
+  } else if (std::holds_alternative<FenceAck>(report.body)) {
+    // Of one task the newest counts, so that nobody fills the memory with them.
+    std::erase_if(found->second.early_acks, [&](const TaskReport& known) {
+      return known.migration == report.migration && known.wave == report.wave &&
+             known.nonce == report.nonce;
+    });
+    if (found->second.early_acks.size() >= kMaxEarlyAcks) return;
+    const bool is_first = found->second.early_acks.empty();
+    found->second.early_acks.push_back(std::move(report));
+    if (is_first) {
+      env_.strand->RunAt(table_.GrantFrom(*node), [this, stream] { TakeEarlyAcks(stream); });
+    }
+    return;
+  }
   env_.on_report(report);
+}
+
+// What this incarnation refuses, the one before it may accept until its lease is over.
+void Sessions::TakeEarlyAcks(StreamId stream) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end() || !table_.NodeOf(stream)) return;
+  for (const TaskReport& ack : std::exchange(found->second.early_acks, {})) env_.on_report(ack);
 }
 
 void Sessions::Closed(StreamId stream) {
@@ -164,15 +194,14 @@ void Sessions::SetWork(std::map<NodeId, std::vector<Task>> tasks,
     const auto found = all.find(node);
     return found == all.end() ? std::vector<Task>() : found->second;
   };
+  bool told = false;
   for (const NodeId& node : named) {
-    if (of(tasks_, node) != of(tasks, node)) SendTasks(node);
+    if (of(tasks_, node) == of(tasks, node)) continue;
+    // Some know, and others do not.
+    if (told) WARMRING_FP_IN_SCOPE("partial");
+    SendTasks(node);
+    told = true;
   }
-}
-
-// What a new incarnation closes says nothing about its predecessor, which may be alive and accept
-// writes until its lease is over: a fence that only the new one has heard of proves nothing.
-bool Sessions::MustWait(const NodeId& node) const {
-  return env_.clock->Boot() < table_.GrantFrom(node);
 }
 
 void Sessions::SendTasks(const NodeId& node) {
@@ -181,11 +210,6 @@ void Sessions::SendTasks(const NodeId& node) {
   SessionTasks message;
   message.term = env_.identity.term;
   if (const auto found = tasks_.find(node); found != tasks_.end()) message.tasks = found->second;
-  stream->second.fences_withheld = MustWait(node);
-  if (stream->second.fences_withheld) {
-    std::erase_if(message.tasks,
-                  [](const Task& task) { return std::holds_alternative<FenceTask>(task.body); });
-  }
   stream->second.link->Send(std::move(message));
 }
 

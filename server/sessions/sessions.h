@@ -42,8 +42,9 @@ class SessionLink {
 };
 
 // The owners' sessions of one keyspace: opens them (P0 before anything is granted), grants leases
-// with the floors of fences that are under way, hands out tasks and takes in reports. Everything
-// runs on the keyspace's strand.
+// with the floors of fences that are under way, hands out tasks and takes in reports. A new
+// incarnation's acknowledgement of a fence is passed on no earlier than it may be granted a lease:
+// before, its predecessor may still accept writes. Everything runs on the keyspace's strand.
 class Sessions {
  public:
   struct Environment {
@@ -85,13 +86,13 @@ class Sessions {
     std::shared_ptr<SessionLink> link;
     bool open = false;                         // P0 is durable
     std::optional<SessionRenewal> unanswered;  // the newest renewal without a grant
-    bool fences_withheld = false;              // the tasks that it has lack them: see MustWait
+    std::vector<TaskReport> early_acks;        // of fences, while its predecessor may hold a lease
   };
 
-  void Opened(StreamId stream);
+  void Opened(StreamId stream, const std::optional<schema::SessionRecord>& record);
   void TryGrant(StreamId stream);
+  void TakeEarlyAcks(StreamId stream);
   void Settle(const NodeId& node);
-  bool MustWait(const NodeId& node) const;
   void SendTasks(const NodeId& node);
 
   const Environment env_;

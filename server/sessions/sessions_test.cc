@@ -74,7 +74,7 @@ class SessionsTest : public ::testing::Test {
     env.committer = committer_.get();
     env.keyspace = keyspace_.get();
     env.identity = identity;
-    env.lease = kLease;
+    env.lease = lease_;
     env.on_change = [this] { ++changes_; };
     env.on_report = [this](const TaskReport& report) { reports_.push_back(report); };
     sessions_ = std::make_unique<Sessions>(env);
@@ -105,6 +105,7 @@ class SessionsTest : public ::testing::Test {
   std::unique_ptr<ManualExecutor> strand_;
   std::unique_ptr<Committer> committer_;
   std::unique_ptr<Sessions> sessions_;
+  absl::Duration lease_ = kLease;
   int changes_ = 0;
   std::vector<TaskReport> reports_;
   std::optional<absl::Status> lost_;
@@ -130,6 +131,35 @@ TEST_F(SessionsTest, NothingIsGrantedBeforeTheSessionIsDurable) {
   EXPECT_EQ(grant.term, Term(1));
   EXPECT_EQ(Belief(), clock_.Boot() + kBelief);
   EXPECT_GT(changes_, 0);
+}
+
+// A server that grants shorter leases believes in the longer ones of its predecessors for as long
+// as those said.
+TEST_F(SessionsTest, LongerLeasesOfAnEarlierServerAreBelievedIn) {
+  lease_ = absl::Minutes(1);
+  Start();
+  Open(1, 7);
+  Renew(1, 1);
+  const Instant long_belief = Belief();
+  for (int restarts = 0; restarts < 3; ++restarts) {
+    lease_ = kLease;
+    strand_->Advance(absl::Seconds(1));
+    Start();
+    EXPECT_GE(Belief(), long_belief);
+    EXPECT_EQ(Belief(), clock_.Boot() + SessionTable::Belief(absl::Minutes(1)));
+    Open(1, 7);  // written anew in this term
+    strand_->RunUntilIdle();
+  }
+  // Nobody can hold one any more.
+  strand_->Advance(SessionTable::Belief(absl::Minutes(1)));
+  Start();
+  Open(1, 7);
+  strand_->RunUntilIdle();
+  strand_->Advance(SessionTable::Belief(absl::Minutes(1)));
+  Open(2, 8);  // the record says the present lease now
+  strand_->RunUntilIdle();
+  Start();
+  EXPECT_EQ(Belief(), clock_.Boot() + kBelief);
 }
 
 TEST_F(SessionsTest, ANewIncarnationWaitsForTheOldOnesLease) {
@@ -322,6 +352,63 @@ TEST_F(SessionsTest, AnOwnerSpeaksForItselfAlone) {
   report.incarnation.low = 7;
   sessions_->Report(9, report);
   EXPECT_EQ(reports_.size(), 1u);
+}
+
+// While 8 waits, 7 may be alive and write under its lease: that 8 refuses writes says nothing about
+// 7, so it must not let a wave be committed.
+TEST_F(SessionsTest, AFenceAckOfAnIncarnationThatWaitsCountsOnceItsPredecessorsLeaseIsOver) {
+  Open(1, 7);
+  Renew(1, 1);
+  const Instant old_belief = Belief();
+  Open(2, 8);
+  strand_->RunUntilIdle();
+  TaskReport ack;
+  ack.node = "a";
+  ack.incarnation.low = 8;
+  ack.body = FenceAck{Epoch(4), "log", 10, false};
+  TaskReport warm = ack;
+  warm.body = WarmReport();
+  sessions_->Report(2, ack);
+  sessions_->Report(2, warm);
+  ASSERT_EQ(reports_.size(), 1u) << "what is no evidence of a fence does not wait";
+  EXPECT_TRUE(std::holds_alternative<WarmReport>(reports_[0].body));
+  strand_->Advance(old_belief - clock_.Boot() + absl::Nanoseconds(-1));
+  EXPECT_EQ(reports_.size(), 1u);
+  strand_->Advance(absl::Nanoseconds(1));
+  ASSERT_EQ(reports_.size(), 2u);
+  EXPECT_EQ(std::get<FenceAck>(reports_[1].body).watermark, 10u);
+  sessions_->Report(2, ack);
+  EXPECT_EQ(reports_.size(), 3u);
+}
+
+TEST_F(SessionsTest, AFenceAckThatWaitsIsTakenBeforeALaterOneAndDiesWithItsStream) {
+  Open(1, 7);
+  Renew(1, 1);
+  Open(2, 8);
+  strand_->RunUntilIdle();
+  TaskReport ack;
+  ack.node = "a";
+  ack.incarnation.low = 8;
+  ack.body = FenceAck{Epoch(4), "log", 10, false};
+  sessions_->Report(2, ack);
+  // The clock is past the wait, and the timer has not run yet.
+  clock_.Advance(kBelief);
+  ack.body = FenceAck{Epoch(6), "log", 20, false};
+  sessions_->Report(2, ack);
+  ASSERT_EQ(reports_.size(), 2u);
+  EXPECT_EQ(std::get<FenceAck>(reports_[0].body).floor, Epoch(4));
+  EXPECT_EQ(std::get<FenceAck>(reports_[1].body).floor, Epoch(6));
+  strand_->RunUntilIdle();
+  EXPECT_EQ(reports_.size(), 2u);
+
+  Renew(2, 1);
+  Open(3, 9);
+  strand_->RunUntilIdle();
+  ack.incarnation.low = 9;
+  sessions_->Report(3, ack);
+  sessions_->Closed(3);
+  strand_->Advance(kBelief);
+  EXPECT_EQ(reports_.size(), 2u);
 }
 
 TEST_F(SessionsTest, AServerThatLostItsTermGrantsNothing) {

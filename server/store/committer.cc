@@ -27,6 +27,11 @@ void Committer::Commit(Request request, Executor* reply, std::function<void(Comm
   auto shared = std::make_shared<Request>(std::move(request));
   strand_->Post([this, shared, reply, done = std::move(done)] {
     absl::StatusOr<CommitResult> result = CommitAll(*store_, *shared);
+    if (result.ok() && result->committed && !shared->failpoint.empty()) {
+      // It is durable, and the answer is lost.
+      const absl::Status lost = WARMRING_FP_STATUS(fmt::format("{}.unknown", shared->failpoint));
+      if (!lost.ok()) result = lost;
+    }
     if (!result.ok()) {
       on_failure_(result.status());
       return;

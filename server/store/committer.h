@@ -27,7 +27,8 @@ class Committer {
     // Written one by one before `batch`; nobody reads them until it is committed.
     std::vector<Batch> before;
     Batch batch;
-    // "p5": reaches "p5.after" once it is durable and nobody knows yet. Empty: none.
+    // "p5": reaches "p5.unknown" (an error there is a lost answer) and "p5.after" once it is
+    // durable and nobody knows yet. Empty: none.
     std::string failpoint;
   };
   // REQUIRES: every batch is inside its bounds. `done` runs on `reply`; not at all after a failure.

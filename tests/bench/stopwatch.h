@@ -1,7 +1,6 @@
 #pragma once
 
 #include <benchmark/benchmark.h>
-#include <sched.h>
 
 #include <cstdint>
 #include <functional>

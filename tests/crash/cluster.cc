@@ -18,6 +18,8 @@ constexpr absl::Duration kCallDeadline = absl::Seconds(2);
 // How long a call is repeated: longer than any stop or restart here.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr uint32_t kPageSize = 1000;
+// Records of migrations are large.
+constexpr uint32_t kMigrationsPage = 20;
 
 bool MayBeRepeated(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ||
@@ -62,6 +64,11 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+support::Environment Failpoints(const std::string& failpoints) {
+  if (failpoints.empty()) return {};
+  return {{"WARMRING_FAILPOINTS", failpoints}};
+}
+
 v1::Node NodeProto(const CacheNode& node) {
   v1::Node proto;
   proto.set_id(node.id);
@@ -81,10 +88,15 @@ absl::StatusOr<std::unique_ptr<Cluster>> Cluster::Start(const ClusterOptions& op
 absl::Status Cluster::StartProcesses() {
   support::WarmringdOptions server_options;
   server_options.lease = options_.lease;
+  server_options.extra_args = options_.server_args;
   ASSIGN_OR_RETURN(server_, support::WarmringdServer::Start(server_options));
   const auto channel = ChannelTo(server_->Address());
   keyspaces_ = v1::KeyspaceService::NewStub(channel);
   migrations_ = v1::MigrationService::NewStub(channel);
+
+  if (options_.proxies) {
+    ASSIGN_OR_RETURN(clients_to_server_, support::TcpProxy::Start(server_->Port()));
+  }
 
   support::RedisServerOptions redis_options;
   ASSIGN_OR_RETURN(std::string module, support::BinaryPath("warmring-redis.so"));
@@ -92,7 +104,13 @@ absl::Status Cluster::StartProcesses() {
   for (size_t i = 0; i < options_.nodes; ++i) {
     CacheNode node;
     node.id = fmt::format("node-{}", static_cast<char>('a' + i));
+    redis_options.env = EnvironmentOf(node.id);
     ASSIGN_OR_RETURN(node.redis, support::RedisServer::Start(redis_options));
+    if (options_.proxies) {
+      ASSIGN_OR_RETURN(node.to_server, support::TcpProxy::Start(server_->Port()));
+      ASSIGN_OR_RETURN(node.to_agent, support::TcpProxy::Start());
+      ASSIGN_OR_RETURN(node.to_redis, support::TcpProxy::Start(node.redis->Port()));
+    }
     nodes_.push_back(std::move(node));
   }
   RETURN_IF_ERROR(CreateKeyspace());
@@ -102,7 +120,13 @@ absl::Status Cluster::StartProcesses() {
     agent_options.keyspace = options_.keyspace;
     agent_options.node = node.id;
     agent_options.redis_port = node.redis->Port();
+    agent_options.env = EnvironmentOf(node.id);
+    if (options_.proxies) {
+      agent_options.server = node.to_server->Address();
+      agent_options.extra_args = {"--advertise=" + node.to_agent->Address()};
+    }
     ASSIGN_OR_RETURN(node.agent, support::AgentProcess::Start(agent_options));
+    if (options_.proxies) node.to_agent->SetTarget(node.agent->Port());
   }
   return absl::OkStatus();
 }
@@ -111,10 +135,35 @@ absl::Status Cluster::CreateKeyspace() {
   v1::CreateKeyspaceRequest request;
   request.mutable_spec()->set_id(options_.keyspace);
   request.mutable_spec()->set_directory_bits(KeyspaceSpec::kMinDirectoryBits);
+  request.mutable_spec()->set_replication(options_.replication);
   for (size_t i = 0; i < options_.members; ++i) *request.add_nodes() = NodeProto(nodes_[i]);
   request.set_request_id("create");
   return Call("CreateKeyspace", *keyspaces_, &v1::KeyspaceService::Stub::CreateKeyspace, request)
       .status();
+}
+
+support::Environment Cluster::EnvironmentOf(const NodeId& node) const {
+  const auto found = options_.environments.find(node);
+  return found == options_.environments.end() ? support::Environment() : found->second;
+}
+
+std::string Cluster::DialledBy(std::string_view address) const {
+  for (const CacheNode& node : nodes_) {
+    if (node.to_redis != nullptr && node.redis->Address() == address) {
+      return node.to_redis->Address();
+    }
+  }
+  return std::string(address);
+}
+
+void Cluster::HealAll() {
+  if (clients_to_server_ != nullptr) clients_to_server_->Heal();
+  for (CacheNode& node : nodes_) {
+    for (support::TcpProxy* proxy :
+         {node.to_server.get(), node.to_agent.get(), node.to_redis.get()}) {
+      if (proxy != nullptr) proxy->Heal();
+    }
+  }
 }
 
 CacheNode& Cluster::Find(std::string_view id) {
@@ -124,19 +173,33 @@ CacheNode& Cluster::Find(std::string_view id) {
 
 absl::Status Cluster::RestartServer(const std::string& failpoints) {
   server_->Kill9();
-  support::Environment environment;
-  if (!failpoints.empty()) environment.emplace_back("WARMRING_FAILPOINTS", failpoints);
-  return server_->Restart(environment);
+  return server_->Restart(Failpoints(failpoints));
 }
 
-absl::Status Cluster::RestartRedis(CacheNode& node) {
+void Cluster::KillRedis(CacheNode& node) {
+  killed_.emplace(node.id, history::Recorder::Now());
   node.redis->Kill9();
-  return node.redis->Restart();
 }
 
-absl::Status Cluster::RestartAgent(CacheNode& node) {
+absl::Status Cluster::RestartRedis(CacheNode& node, const std::string& failpoints) {
+  KillRedis(node);
+  const absl::Status restarted =
+      node.redis->Restart(support::RedisServer::Data::kKeep, Failpoints(failpoints));
+  if (recorder_ != nullptr) {
+    history::Event lost;
+    lost.kind = history::Kind::kLost;
+    lost.owner = node.id;
+    lost.t0 = killed_[node.id];
+    lost.t1 = history::Recorder::Now();
+    recorder_->Add(std::move(lost));
+  }
+  killed_.erase(node.id);
+  return restarted;
+}
+
+absl::Status Cluster::RestartAgent(CacheNode& node, const std::string& failpoints) {
   node.agent->Kill9();
-  return node.agent->Restart();
+  return node.agent->Restart(Failpoints(failpoints));
 }
 
 absl::StatusOr<v1::Migration> Cluster::SubmitAdd(const MigrationId& id, const NodeId& node,
@@ -176,12 +239,14 @@ absl::StatusOr<v1::Migration> Cluster::Submit(const MigrationId& id, v1::Migrati
   request.set_request_id(id);
   plan.set_keyspace(options_.keyspace);
   v1::Strategy& strategy = *plan.mutable_strategy();
-  strategy.add_commit_steps(0.5);
-  strategy.add_commit_steps(1);
+  for (const double step : terms.commit_steps) strategy.add_commit_steps(step);
   SetDuration(terms.hold, strategy.mutable_hold());
   SetDuration(terms.soak, strategy.mutable_soak());
   SetDuration(terms.fence_timeout, strategy.mutable_fence_timeout());
   SetDuration(absl::Minutes(2), strategy.mutable_warm_timeout());
+  strategy.set_wave_attempts(terms.wave_attempts);
+  if (terms.queue) strategy.set_on_conflict(v1::ON_CONFLICT_QUEUE);
+  if (terms.ack_or_lease) strategy.set_fence_policy(v1::FENCE_POLICY_ACK_OR_LEASE);
   plan.mutable_limits()->set_keys_per_second(terms.keys_per_second);
   *request.mutable_plan() = std::move(plan);
   ASSIGN_OR_RETURN(
@@ -222,6 +287,20 @@ absl::Status Cluster::Undo(const MigrationId& id) {
   return absl::IsFailedPrecondition(status) ? absl::OkStatus() : status;
 }
 
+absl::StatusOr<v1::Migration> Cluster::Force(const MigrationId& id, const NodeId& node,
+                                             const std::string& reason, bool accept_data_loss) {
+  v1::ForceFenceRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_migration(id);
+  request.set_node(node);
+  request.set_reason(reason);
+  request.set_accept_data_loss(accept_data_loss);
+  ASSIGN_OR_RETURN(
+      const v1::ForceFenceResponse response,
+      Call("ForceFence", *migrations_, &v1::MigrationService::Stub::ForceFence, request));
+  return response.migration();
+}
+
 absl::StatusOr<v1::Migration> Cluster::WaitForMigration(
     const MigrationId& id, std::string_view what, absl::Duration within,
     const std::function<bool(const v1::Migration&)>& is_so) {
@@ -244,7 +323,29 @@ absl::StatusOr<Membership::Ptr> Cluster::MembershipAt(Version version) {
 }
 
 absl::StatusOr<std::vector<Version>> Cluster::Versions() {
+  ASSIGN_OR_RETURN(const std::vector<v1::VersionInfo> infos, VersionInfos());
   std::vector<Version> versions;
+  for (const v1::VersionInfo& info : infos) versions.push_back(Version(info.version()));
+  return versions;
+}
+
+absl::StatusOr<std::vector<v1::Migration>> Cluster::Migrations() {
+  std::vector<v1::Migration> migrations;
+  v1::ListMigrationsRequest request;
+  request.set_keyspace(options_.keyspace);
+  request.set_page_size(kMigrationsPage);
+  do {
+    ASSIGN_OR_RETURN(
+        const v1::ListMigrationsResponse response,
+        Call("ListMigrations", *migrations_, &v1::MigrationService::Stub::ListMigrations, request));
+    migrations.insert(migrations.end(), response.migrations().begin(), response.migrations().end());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return migrations;
+}
+
+absl::StatusOr<std::vector<v1::VersionInfo>> Cluster::VersionInfos() {
+  std::vector<v1::VersionInfo> versions;
   v1::ListVersionsRequest request;
   request.set_keyspace(options_.keyspace);
   request.set_page_size(kPageSize);
@@ -252,9 +353,7 @@ absl::StatusOr<std::vector<Version>> Cluster::Versions() {
     ASSIGN_OR_RETURN(
         const v1::ListVersionsResponse response,
         Call("ListVersions", *keyspaces_, &v1::KeyspaceService::Stub::ListVersions, request));
-    for (const v1::VersionInfo& info : response.versions()) {
-      versions.push_back(Version(info.version()));
-    }
+    versions.insert(versions.end(), response.versions().begin(), response.versions().end());
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
   return versions;

@@ -16,11 +16,13 @@
 
 // The story: somebody is killed at any moment of a migration, and nobody reads an old value.
 //
-// A node joins and leaves in turn. In each migration a random stage is waited for, then a random
-// span, and then some random processes are killed with SIGKILL and started again; in a third of the
-// runs others follow while the first are still recovering, and in half of them an operator wants an
-// abort or an undo in between. An application writes and reads all the
-// while. Each run must end Succeeded, Aborted or RolledBack with a clean house (Audit).
+// A node joins and leaves in turn, and in some runs the keys of a tenant are given to nodes of
+// their own instead, or go back. Some plans wait for an acknowledgement only, some pass over a
+// donor whose lease is over, some try a wave again. In each migration a random stage is waited for,
+// then a random span, and then some random processes are killed with SIGKILL and started again; in
+// a third of the runs others follow while the first are still recovering, and in half of them an
+// operator wants an abort or an undo in between. An application writes and reads all the while.
+// Each run must end Succeeded, Aborted or RolledBack with a clean house (Audit).
 //
 //   WARMRING_CRASH_RUNS=100    migrations (8)
 //   WARMRING_CRASH_SEED=17     makes the same choices again; which thread was where is not chosen
@@ -59,6 +61,9 @@ struct Strike {
 enum class Wish { kNothing, kAbort, kUndo };
 
 struct Choice {
+  bool is_override = false;  // of a tenant; else the third node joins or leaves
+  bool ack_or_lease = false;
+  uint32_t wave_attempts = 1;
   v1::MigrationState stage = v1::MIGRATION_STATE_PLANNED;  // or later
   absl::Duration delay;
   std::vector<Strike> strikes;
@@ -66,7 +71,9 @@ struct Choice {
 
   std::string Describe() const {
     std::string text =
-        fmt::format("{} + {}:", v1::MigrationState_Name(stage), absl::FormatDuration(delay));
+        fmt::format("{}{}{} at {} + {}:", is_override ? "a tenant" : "the guest",
+                    ack_or_lease ? ", by lease too" : "", wave_attempts > 1 ? ", again" : "",
+                    v1::MigrationState_Name(stage), absl::FormatDuration(delay));
     for (const Strike& strike : strikes) text += strike.Describe() + ";";
     if (wish == Wish::kAbort) text += " abort;";
     if (wish == Wish::kUndo) text += " undo;";
@@ -89,6 +96,9 @@ class Chooser {
     if (Below(3) == 0) choice.strikes.push_back(ChooseStrike());
     constexpr Wish kWishes[] = {Wish::kNothing, Wish::kNothing, Wish::kAbort, Wish::kUndo};
     choice.wish = kWishes[Below(std::size(kWishes))];
+    choice.is_override = Below(4) == 0;
+    choice.ack_or_lease = Below(2) == 0;
+    choice.wave_attempts = Below(3) == 0 ? 3 : 1;
     return choice;
   }
 
@@ -122,7 +132,7 @@ class Chooser {
 absl::Status Execute(const Strike& strike, Cluster& cluster) {
   if (strike.server) cluster.Server().Kill9();
   for (const NodeId& node : strike.agents) cluster.Find(node).agent->Kill9();
-  for (const NodeId& node : strike.engines) cluster.Find(node).redis->Kill9();
+  for (const NodeId& node : strike.engines) cluster.KillRedis(cluster.Find(node));
   if (strike.server) RETURN_IF_ERROR(cluster.RestartServer());
   for (const NodeId& node : strike.engines) {
     RETURN_IF_ERROR(cluster.RestartRedis(cluster.Find(node)));
@@ -134,9 +144,13 @@ absl::Status Execute(const Strike& strike, Cluster& cluster) {
 }
 
 absl::StatusOr<v1::Migration> RunChoice(const MigrationId& id, const Choice& choice, Rig& rig) {
+  const MigrationTerms terms = {.hold = kHold,
+                                .soak = kSoak,
+                                .keys_per_second = kKeysPerSecond,
+                                .wave_attempts = choice.wave_attempts,
+                                .ack_or_lease = choice.ack_or_lease};
   RETURN_IF_ERROR(
-      rig.SubmitNext(id, {.hold = kHold, .soak = kSoak, .keys_per_second = kKeysPerSecond})
-          .status());
+      (choice.is_override ? rig.SubmitTenant(id, terms) : rig.SubmitNext(id, terms)).status());
   RETURN_IF_ERROR(
       rig.GetCluster()
           .WaitForMigration(id, "at the chosen stage", kReachedWithin,
@@ -160,7 +174,10 @@ TEST(CrashRandomTest, EndsCleanWhateverDies) {
   const uint64_t seed = NumberFrom("WARMRING_CRASH_SEED", std::random_device()());
   std::cout << fmt::format("WARMRING_CRASH_SEED={} repeats these choices\n", seed) << std::flush;
   Chooser chooser(seed);
-  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rig> rig, Rig::Start());
+  RigOptions options;
+  options.seed = seed;
+  options.title = fmt::format("crash_random_test, WARMRING_CRASH_SEED={}", seed);
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Rig> rig, Rig::Start(options));
   for (uint64_t run = 1; run <= runs; ++run) {
     const MigrationId id = fmt::format("run-{}", run);
     const Choice choice = chooser.Choose();
@@ -175,6 +192,9 @@ TEST(CrashRandomTest, EndsCleanWhateverDies) {
                      << rig->Evidence(id);
   }
   std::cout << rig->TrafficSummary() << std::endl;
+  const absl::Status judged = rig->JudgeForTheLastTime();
+  std::cout << rig->HistorySummary() << std::endl;
+  EXPECT_OK(judged);
 }
 
 }  // namespace

@@ -123,7 +123,7 @@ TEST_F(CliTest, RefusalsNameFieldValueAndWayOut) {
   EXPECT_EQ(replicated.exit_code, 0) << replicated.err;
   const auto migration = Run({"node", "remove", "cache-01", "-k", "r3", "--yes"});
   EXPECT_EQ(migration.exit_code, 1);
-  EXPECT_THAT(migration.err, HasSubstr("replication"));
+  EXPECT_THAT(migration.err, HasSubstr("3 copies need as many nodes"));
 }
 
 TEST_F(CliTest, CopiesStandInDifferentFailureDomains) {

@@ -405,12 +405,19 @@ TEST_F(ServerIntegrationTest, APreviewChangesNothingAndANodeThatIsNotThereIsName
   EXPECT_EQ(keyspace.node_count(), 4u);
 }
 
-TEST_F(ServerIntegrationTest, ReplicatedKeyspacesAreNotMigratedYet) {
+TEST_F(ServerIntegrationTest, KeyspacesWithCopiesHaveNoOverrides) {
   StartServer();
   v1::CreateKeyspaceRequest create = CreateRequest(3, v1::PLACEMENT_KIND_DIRECTORY);
   create.mutable_spec()->set_replication(2);
   ASSERT_OK(api_->Create(create));
-  EXPECT_THAT(api_->Submit(AddNodeRequest("cache-4", absl::Seconds(1))),
+  v1::SubmitMigrationRequest request = AddNodeRequest("cache-4", absl::Seconds(1));
+  request.set_validate_only(true);
+  ASSERT_OK_AND_ASSIGN(const auto preview, api_->Submit(request));
+  EXPECT_GE(preview.preview().warnings_size(), 2) << "one of them is about followers";
+  v1::SetOverride* set = request.mutable_plan()->mutable_changes(0)->mutable_set_override();
+  set->mutable_rule()->set_prefix("tenant-");
+  set->add_nodes("cache-1");
+  EXPECT_THAT(api_->Submit(request),
               Refuses(absl::StatusCode::kFailedPrecondition, "UNSUPPORTED", "replication"));
 }
 

@@ -222,8 +222,6 @@ void Server::Command(const MigrationId& id, OperatorCommand command) {
   conductor_->Command(id, command, Batch(), [](const absl::StatusOr<MigrationSnapshotPtr>&) {});
 }
 
-// Watch.
-
 void Server::Publish(const Membership::Ptr& membership, const std::optional<Delta>& delta) {
   if (delta) deltas_.push_back(*delta);
   if (deltas_.size() > kDeltas) deltas_.pop_front();

@@ -139,8 +139,6 @@ bool World::LosesTasks(const NodeId& node) const {
   return until != tasks_lost_until_.end() && scheduler_.now() < until->second;
 }
 
-// Processes.
-
 void World::CreateKeyspace() {
   KeyspaceSpec spec;
   spec.id = keyspace_;
@@ -290,8 +288,6 @@ void World::RestartAgent(const NodeId& node, Nanos down) {
   });
 }
 
-// Faults.
-
 void World::CutSites(Site a, Site b, bool both, Nanos time) {
   Note([&] { return fmt::format("site {} {}> {} is cut", a, both ? "<-" : "-", b); });
   network_.Cut(a, b, true);
@@ -356,8 +352,6 @@ void World::Reap() {
   std::erase_if(deposed_, [](const auto& server) { return !server->alive(); });
 }
 
-// Operators.
-
 void World::LookForOperators() {
   Reap();
   Operate();
@@ -376,7 +370,7 @@ void World::Operate() {
     }
     return;
   }
-  if (active.empty() || random_.Chance(20)) return SubmitPlan();
+  if (active.empty() || random_.Chance(80)) return SubmitPlan();
   static constexpr OperatorCommand kCommands[] = {OperatorCommand::kPromote,
                                                   OperatorCommand::kResume, OperatorCommand::kPause,
                                                   OperatorCommand::kAbort, OperatorCommand::kUndo};
@@ -500,8 +494,6 @@ void World::SubmitPlan() {
       });
 }
 
-// Traps.
-
 // The moment that is worst for whoever believes in leases: the donor has just got one.
 void World::OnLeaseGranted(const NodeId& node) {
   if (calm_ || !trapped_.promote || trapped_.donors.empty() || server_ == nullptr) return;
@@ -594,8 +586,6 @@ void World::OnFenceAcknowledged(const NodeId& node) {
     RestartAgent(node, kMilli);
   });
 }
-
-// The run.
 
 // From here on nothing goes wrong any more.
 void World::Calm() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "core/base/status_macros.h"
 #include "fmt/format.h"
 
 namespace warmring::support {
@@ -102,17 +103,33 @@ absl::StatusOr<std::unique_ptr<RedisConnection>> RedisConnection::Connect(uint16
 RedisConnection::~RedisConnection() { redisFree(context_); }
 
 absl::StatusOr<RedisReply> RedisConnection::Command(const std::vector<std::string>& words) {
+  RETURN_IF_ERROR(Send(words));
+  absl::StatusOr<RedisReply> reply = Receive();
+  if (reply.ok()) return reply;
+  return absl::UnavailableError(fmt::format("Redis command {}: {}; the command may have run",
+                                            words.front(), std::string(reply.status().message())));
+}
+
+absl::Status RedisConnection::Send(const std::vector<std::string>& words) {
   std::vector<const char*> texts;
   std::vector<size_t> lengths;
   for (const std::string& word : words) {
     texts.push_back(word.data());
     lengths.push_back(word.size());
   }
-  void* const answer =
-      redisCommandArgv(context_, static_cast<int>(words.size()), texts.data(), lengths.data());
-  if (answer == nullptr) {
-    return absl::UnavailableError(fmt::format("Redis command {}: {}; the command may have run",
-                                              words.front(), context_->errstr));
+  int done = 0;
+  bool ok = redisAppendCommandArgv(context_, static_cast<int>(words.size()), texts.data(),
+                                   lengths.data()) == REDIS_OK;
+  while (ok && done == 0) ok = redisBufferWrite(context_, &done) == REDIS_OK;
+  if (ok) return absl::OkStatus();
+  return absl::UnavailableError(
+      fmt::format("Redis command {}: {}", words.front(), context_->errstr));
+}
+
+absl::StatusOr<RedisReply> RedisConnection::Receive() {
+  void* answer = nullptr;
+  if (redisGetReply(context_, &answer) != REDIS_OK || answer == nullptr) {
+    return absl::UnavailableError(context_->errstr);
   }
   const std::unique_ptr<redisReply, void (*)(void*)> reply(static_cast<redisReply*>(answer),
                                                            freeReplyObject);

@@ -62,6 +62,14 @@ class RedisConnection {
   // connection is then unusable.
   [[nodiscard]] absl::StatusOr<RedisReply> Command(const std::vector<std::string>& words);
 
+  // The two halves of Command, for what happens in between. Send returns when the system has taken
+  // the bytes; the answers come in order.
+  //
+  // REQUIRES: `words` is not empty; as many calls of Receive as of Send.
+  // Errors: as Command.
+  [[nodiscard]] absl::Status Send(const std::vector<std::string>& words);
+  [[nodiscard]] absl::StatusOr<RedisReply> Receive();
+
  private:
   explicit RedisConnection(redisContext* context) : context_(context) {}
 

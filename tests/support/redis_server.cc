@@ -85,7 +85,7 @@ RedisServer::RedisServer(FreePort port, std::unique_ptr<TempDir> dir,
       dir_(std::move(dir)),
       server_(ServerProcessOptions{
           .process = {.argv = {options.binary, dir_->File("redis.conf")},
-                      .env = {},
+                      .env = options.env,
                       .working_dir = dir_->Path(),
                       .log_path = dir_->File("redis.log"),
                       .stderr_path = {},

@@ -31,6 +31,7 @@ struct RedisServerOptions {
   bool enable_module_command = false;  // allows MODULE LOAD to local clients
   // Further lines of redis.conf, each as directive and arguments.
   std::vector<std::vector<std::string>> directives;
+  Environment env;  // for every incarnation
   // Needed only if redis-server is not in PATH.
   std::string binary = "redis-server";
 };

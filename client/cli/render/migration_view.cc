@@ -96,6 +96,9 @@ std::string MigrationStateText(const v1::Migration& m) {
     text += fmt::format(" {}/{}", m.wave() + 1, m.waves());
     if (m.state() == v1::MIGRATION_STATE_FENCING) text += " (fencing)";
   }
+  if (m.wave_attempt() > 0) text += fmt::format(" (attempt {})", m.wave_attempt() + 1);
+  if (m.queued() && !m.ended()) text += " (queued)";
+  if (!m.preempted_by().empty() && !m.ended()) text += " (making way for " + m.preempted_by() + ")";
   if (m.paused()) text += " (paused)";
   if (m.awaiting_promotion()) text += " (awaiting promotion)";
   return text;
@@ -129,7 +132,16 @@ std::string MigrationView(const v1::Migration& m) {
   }
   if (!m.held().empty()) out += "Held        " + m.held() + "\n";
   if (!m.failure().empty()) out += "Because     " + m.failure() + "\n";
-  if (m.unclean()) out += "Unclean     a wave was committed without the donor's acknowledgement\n";
+  if (m.unclean()) out += "Unclean     a wave was committed without what a donor had\n";
+  for (const auto& f : m.forced()) {
+    const absl::Duration left =
+        absl::Seconds(f.lease_left().seconds()) + absl::Nanoseconds(f.lease_left().nanos());
+    out += fmt::format("Forced      {} by {} at {}{}: {}\n", f.donor(), f.author(), Clock(f.time()),
+                       left > absl::ZeroDuration()
+                           ? ", " + absl::FormatDuration(left) + " before its lease was over"
+                           : "",
+                       f.reason());
+  }
   const bool forward = !m.ended() && m.state() != v1::MIGRATION_STATE_UNDO_FENCING;
   if (m.transfer().transfers_size() > 0 && forward) {
     Table table({{"TRANSFER"}, {"STATE"}, {"KEYS", true}, {"BYTES", true}});

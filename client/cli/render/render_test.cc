@@ -158,5 +158,28 @@ TEST(MigrationView, ReadsAsTheGlossary) {
   EXPECT_THAT(MigrationView(m), Not(HasSubstr("stop:")));
 }
 
+TEST(MigrationView, SaysWhatIsUnusual) {
+  v1::Migration m;
+  m.set_id("mig-7f3a");
+  m.set_waves(3);
+  m.set_state(v1::MIGRATION_STATE_PLANNED);
+  m.set_queued(true);
+  EXPECT_EQ(MigrationStateText(m), "Planned (queued)");
+  m.set_queued(false);
+  m.set_state(v1::MIGRATION_STATE_WARMING);
+  m.set_wave_attempt(1);
+  m.set_preempted_by("mig-2");
+  EXPECT_EQ(MigrationStateText(m), "Warming (attempt 2) (making way for mig-2)");
+  v1::Migration::ForcedFence* forced = m.add_forced();
+  forced->set_donor("cache-01");
+  forced->set_author("alice");
+  forced->set_reason("rack 7 burnt down");
+  forced->mutable_time()->set_seconds(3661);
+  EXPECT_THAT(MigrationView(m),
+              HasSubstr("Forced      cache-01 by alice at 01:01:01: rack 7 burnt down"));
+  forced->mutable_lease_left()->set_seconds(3);
+  EXPECT_THAT(MigrationView(m), HasSubstr("at 01:01:01, 3s before its lease was over: rack 7"));
+}
+
 }  // namespace
 }  // namespace warmring::cli

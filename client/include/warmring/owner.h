@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,15 +44,25 @@ struct OwnerOptions {
 };
 
 class GuardCore;
+class WriteSlot;
 
 // One write that was admitted and is counted as in flight until the guard is destroyed. Destroy it
 // after the answer has been given to the client. Moves between threads; one thread at a time.
 // Must not outlive the OwnerGuard that gave it.
 class WriteGuard {
  public:
-  WriteGuard(WriteGuard&& other) noexcept;
-  WriteGuard& operator=(WriteGuard&& other) noexcept;
-  ~WriteGuard();
+  WriteGuard(WriteGuard&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), slot_(other.slot_) {}
+  WriteGuard& operator=(WriteGuard&& other) noexcept {
+    if (this == &other) return *this;
+    if (core_ != nullptr) End();
+    core_ = std::exchange(other.core_, nullptr);
+    slot_ = other.slot_;
+    return *this;
+  }
+  ~WriteGuard() {
+    if (core_ != nullptr) End();
+  }
 
   // Immediately before the answer, or before the write becomes visible: may it be acknowledged?
   // Error: Unknown, with RefusalOf(status): the lease is over or the range has gone meanwhile. The
@@ -60,9 +71,11 @@ class WriteGuard {
 
  private:
   friend class GuardCore;
-  WriteGuard(GuardCore* core, uint64_t id) : core_(core), id_(id) {}
+  WriteGuard(GuardCore* core, WriteSlot* slot) : core_(core), slot_(slot) {}
+  void End();
+
   GuardCore* core_;  // null once moved from
-  uint64_t id_;
+  WriteSlot* slot_;
 };
 
 // For a service that holds keys itself: says which writes and reads it may serve, so that no two

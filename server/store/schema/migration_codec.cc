@@ -1,5 +1,6 @@
 #include "server/store/schema/migration_codec.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -100,7 +101,13 @@ bool DecodeOverrideChange(const Json& json, OverrideChange& change) {
 
 struct ChangeEncoder {
   Json operator()(const AddNode& add) const { return {{"add", EncodeNode(add.node)}}; }
-  Json operator()(const RemoveNode& remove) const { return {{"remove", remove.node}}; }
+  Json operator()(const RemoveNode& remove) const {
+    return {{"remove", remove.node}, {"dead", remove.is_dead}};
+  }
+  Json operator()(const ReplaceNode& replace) const {
+    return {{"replace",
+             {{"node", replace.node}, {"by", EncodeNode(replace.by)}, {"dead", replace.is_dead}}}};
+  }
   Json operator()(const SetWeight& set) const {
     return {{"set_weight", {{"node", set.node}, {"weight_milli", set.weight_milli}}}};
   }
@@ -136,7 +143,15 @@ bool DecodeRebalance(const Json& json, Change& change) {
 
 bool DecodeChange(const Json& json, Change& change) {
   if (json.contains("remove")) {
-    change = RemoveNode{json.at("remove").get<std::string>()};
+    change = RemoveNode{json.at("remove").get<std::string>(), json.value("dead", false)};
+    return true;
+  }
+  if (json.contains("replace")) {
+    ReplaceNode replace;
+    replace.node = json.at("replace").at("node").get<std::string>();
+    replace.is_dead = json.at("replace").at("dead").get<bool>();
+    if (!DecodeNode(json.at("replace").at("by"), replace.by)) return false;
+    change = std::move(replace);
     return true;
   }
   if (json.contains("set_weight")) {
@@ -182,7 +197,10 @@ Json EncodeStrategy(const Strategy& strategy) {
                {"await_promotion", strategy.await_promotion},
                {"verify_sample", strategy.verify_sample},
                {"verify_max_mismatch", strategy.verify_max_mismatch},
-               {"fence_policy", static_cast<uint32_t>(strategy.fence_policy)}};
+               {"fence_policy", static_cast<uint32_t>(strategy.fence_policy)},
+               {"wave_attempts", strategy.wave_attempts},
+               {"on_wave_failure", static_cast<uint32_t>(strategy.on_wave_failure)},
+               {"on_conflict", static_cast<uint32_t>(strategy.on_conflict)}};
   if (strategy.fence_timeout) json["fence_timeout"] = EncodeDuration(*strategy.fence_timeout);
   return json;
 }
@@ -200,7 +218,14 @@ bool DecodeStrategy(const Json& json, Strategy& strategy) {
   }
   const auto policy = json.at("fence_policy").get<uint32_t>();
   strategy.fence_policy = static_cast<FencePolicy>(policy);
-  return policy == 1 || policy == 2;
+  // The rest is not in records of older servers.
+  strategy.wave_attempts = json.value("wave_attempts", 1u);
+  const auto on_failure = json.value("on_wave_failure", 1u);
+  strategy.on_wave_failure = static_cast<WaveFailure>(on_failure);
+  const auto on_conflict = json.value("on_conflict", 1u);
+  strategy.on_conflict = static_cast<OnConflict>(on_conflict);
+  return policy >= 1 && policy <= 2 && on_failure >= 1 && on_failure <= 2 && on_conflict >= 1 &&
+         on_conflict <= 2;
 }
 
 Json EncodePlanPart(const MigrationPlan& plan) {
@@ -292,6 +317,65 @@ void DecodeDirectoryPart(const Json& json, Preview& preview) {
                   load.at("max_over_mean_after").get<double>()};
 }
 
+// Ids once, and then their places among them: there are many more ranges than nodes. Nobody is the
+// empty id.
+class FollowerIds {
+ public:
+  Json Encode(const std::vector<NodeId>& followers) {
+    Json places = Json::array();
+    for (const NodeId& id : followers) {
+      const auto [at, is_new] = places_.emplace(id, ids_.size());
+      if (is_new) ids_.push_back(id);
+      places.push_back(at->second);
+    }
+    return places;
+  }
+  const std::vector<NodeId>& ids() const { return ids_; }
+
+ private:
+  std::map<NodeId, size_t> places_;
+  std::vector<NodeId> ids_;
+};
+
+void EncodeFollowerChanges(const Preview& preview, Json& json) {
+  if (preview.follower_changes.empty()) return;
+  FollowerIds ids;
+  Json changes = Json::array();
+  for (const FollowerChange& change : preview.follower_changes) {
+    changes.push_back({{"wave", change.wave},
+                       {"ranges", EncodeRanges(change.ranges)},
+                       {"before", ids.Encode(change.before)},
+                       {"after", ids.Encode(change.after)}});
+  }
+  json["followers"] = ids.ids();
+  json["follower_changes"] = std::move(changes);
+}
+
+std::vector<NodeId> DecodeFollowers(const Json& json, const std::vector<NodeId>& ids) {
+  std::vector<NodeId> followers;
+  for (const Json& place : json) followers.push_back(ids.at(place.get<size_t>()));
+  return followers;
+}
+
+// Absent with replication 1, and in records of older servers.
+bool DecodeFollowerChanges(const Json& json, Preview& preview) {
+  if (!json.contains("follower_changes")) return true;
+  const auto ids = json.at("followers").get<std::vector<NodeId>>();
+  for (const Json& change : json.at("follower_changes")) {
+    for (const char* const which : {"before", "after"}) {
+      for (const Json& place : change.at(which)) {
+        if (place.get<size_t>() >= ids.size()) return false;
+      }
+    }
+    FollowerChange& decoded = preview.follower_changes.emplace_back();
+    decoded.wave = change.at("wave").get<uint32_t>();
+    if (!DecodeRanges(change.at("ranges").get<std::string>(), decoded.ranges)) return false;
+    decoded.before = DecodeFollowers(change.at("before"), ids);
+    decoded.after = DecodeFollowers(change.at("after"), ids);
+  }
+  return true;
+}
+
 Json EncodePreviewPart(const Preview& preview) {
   Json moves = Json::array();
   for (const PlannedMove& move : preview.moves) {
@@ -314,6 +398,7 @@ Json EncodePreviewPart(const Preview& preview) {
                {"moves", std::move(moves)},
                {"nodes_added", std::move(added)},
                {"nodes_removed", preview.nodes_removed},
+               {"nodes_dead", preview.nodes_dead},
                {"splits", preview.splits},
                {"moved_share", preview.moved_share},
                {"ideal_share", preview.ideal_share},
@@ -327,6 +412,7 @@ Json EncodePreviewPart(const Preview& preview) {
                {"overrides", std::move(overrides)},
                {"warnings", preview.warnings}};
   EncodeDirectoryPart(preview, json);
+  EncodeFollowerChanges(preview, json);
   return json;
 }
 
@@ -359,9 +445,10 @@ bool DecodePreviewPart(const Json& json, Preview& preview) {
   for (const Json& change : json.value("overrides", Json::array())) {
     if (!DecodeOverrideChange(change, preview.overrides.emplace_back())) return false;
   }
+  preview.nodes_dead = json.value("nodes_dead", std::vector<NodeId>());
   preview.warnings = json.at("warnings").get<std::vector<std::string>>();
   DecodeDirectoryPart(json, preview);
-  return true;
+  return DecodeFollowerChanges(json, preview);
 }
 
 Json EncodeEvidence(const FenceEvidence& evidence) {
@@ -380,7 +467,38 @@ bool DecodeEvidence(const Json& json, FenceEvidence& evidence) {
   evidence.log_id = json.at("log_id").get<std::string>();
   evidence.watermark = json.at("watermark").get<uint64_t>();
   evidence.dirty_complete = json.at("dirty_complete").get<bool>();
-  return (kind == 1 || kind == 2) && DecodeId(json.at("incarnation"), evidence.incarnation);
+  return kind >= 1 && kind <= 3 && DecodeId(json.at("incarnation"), evidence.incarnation);
+}
+
+Json EncodeForced(const ForcedFence& forced) {
+  return {{"donor", forced.donor},
+          {"author", forced.author},
+          {"reason", forced.reason},
+          {"time", EncodeTime(forced.time)},
+          {"wave", forced.wave},
+          {"undo", forced.is_undo},
+          {"lease_left", EncodeDuration(forced.lease_left)}};
+}
+
+ForcedFence DecodeForced(const Json& json) {
+  ForcedFence forced;
+  forced.donor = json.at("donor").get<std::string>();
+  forced.author = json.at("author").get<std::string>();
+  forced.reason = json.at("reason").get<std::string>();
+  forced.time = DecodeTime(json.at("time"));
+  forced.wave = json.at("wave").get<uint32_t>();
+  forced.is_undo = json.at("undo").get<bool>();
+  forced.lease_left = DecodeDuration(json.at("lease_left"));
+  return forced;
+}
+
+// What records written by older servers lack.
+void DecodeLaterPart(const Json& json, MigrationRecord& record) {
+  if (!json.contains("forced")) return;
+  for (const Json& forced : json.at("forced")) record.forced.push_back(DecodeForced(forced));
+  record.wave_attempt = json.at("wave_attempt").get<uint32_t>();
+  record.queued = json.at("queued").get<bool>();
+  record.preempted_by = json.at("preempted_by").get<std::string>();
 }
 
 // Names of the format, which stay when those for people change.
@@ -464,6 +582,7 @@ bool DecodeChangingPart(const Json& json, MigrationRecord& record) {
     if (!DecodeHistory(entry, record.history.emplace_back())) return false;
   }
   record.stage_since = DecodeTime(json.at("stage_since"));
+  DecodeLaterPart(json, record);
   return DecodeId(json.at("nonce"), record.nonce) && DecodeStage(json.at("stage"), record.stage);
 }
 
@@ -487,13 +606,16 @@ std::string EncodePlan(const MigrationRecord& record) {
                {"preview", EncodePreviewPart(record.preview)}});
 }
 
-std::string EncodeMigration(const MigrationRecord& record, uint64_t plan_pages) {
+std::string EncodeMigration(const MigrationRecord& record, const PlanPages& pages) {
+  Json forced = Json::array();
+  for (const ForcedFence& entry : record.forced) forced.push_back(EncodeForced(entry));
   Json evidence = Json::array();
   for (const FenceEvidence& entry : record.evidence) evidence.push_back(EncodeEvidence(entry));
   Json history = Json::array();
   for (const StageEntry& entry : record.history) history.push_back(EncodeHistory(entry));
   return Dump({{"format", kMigrationFormat},
-               {"plan_pages", plan_pages},
+               {"plan_first", pages.first},
+               {"plan_pages", pages.count},
                {"id", record.id},
                {"author", record.author},
                {"created", EncodeTime(record.created)},
@@ -516,16 +638,21 @@ std::string EncodeMigration(const MigrationRecord& record, uint64_t plan_pages) 
                {"verify_compared", record.verify_compared},
                {"verify_mismatched", record.verify_mismatched},
                {"failure", record.failure},
+               {"forced", std::move(forced)},
+               {"wave_attempt", record.wave_attempt},
+               {"queued", record.queued},
+               {"preempted_by", record.preempted_by},
                {"history", std::move(history)},
                {"stage_since", EncodeTime(record.stage_since)}});
 }
 
-absl::StatusOr<uint64_t> PlanPagesOf(std::string_view migration) {
+absl::StatusOr<PlanPages> PlanPagesOf(std::string_view migration) {
   RETURN_IF_ERROR(CheckFormat(migration));
-  uint64_t pages = 0;
+  PlanPages pages;
   RETURN_IF_ERROR(DecodeJson(kWhat, migration, [&](const Json& json) {
-    pages = json.at("plan_pages").get<uint64_t>();
-    return pages != 0;
+    pages.first = json.value("plan_first", uint64_t{0});
+    pages.count = json.at("plan_pages").get<uint64_t>();
+    return pages.count != 0;
   }));
   return pages;
 }

@@ -17,11 +17,19 @@ inline constexpr uint32_t kMigrationFormat = 1;
 // The plan and the preview.
 std::string EncodePlan(const MigrationRecord& record);
 
-// Everything else, the number of pages of the plan included. Equal records have equal text.
-std::string EncodeMigration(const MigrationRecord& record, uint64_t plan_pages);
+// Where the plan is: pages first, first + 1 and so on. One that is made anew gets pages after those
+// of the one before, which hold until the record names the new ones.
+struct PlanPages {
+  uint64_t first = 0;
+  uint64_t count = 0;
+  friend bool operator==(const PlanPages&, const PlanPages&) = default;
+};
 
-// How many pages the plan has. Errors as DecodeMigration.
-absl::StatusOr<uint64_t> PlanPagesOf(std::string_view migration);
+// Everything else, the pages of the plan included. Equal records have equal text.
+std::string EncodeMigration(const MigrationRecord& record, const PlanPages& pages);
+
+// Errors as DecodeMigration.
+absl::StatusOr<PlanPages> PlanPagesOf(std::string_view migration);
 
 // Errors: DataLoss: damaged. Unimplemented: written in a newer format.
 absl::StatusOr<MigrationRecord> DecodeMigration(std::string_view migration, std::string_view plan);

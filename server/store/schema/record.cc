@@ -81,7 +81,8 @@ absl::StatusOr<VersionEntry> DecodeVersion(std::string_view text) {
 std::string Encode(const SessionRecord& record) {
   return Dump({{"incarnation", record.incarnation.ToString()},
                {"term", record.term.value},
-               {"waiting", record.waiting}});
+               {"waiting", record.waiting},
+               {"lease_ns", absl::ToInt64Nanoseconds(record.lease)}});
 }
 
 absl::StatusOr<SessionRecord> DecodeSession(std::string_view text) {
@@ -89,7 +90,9 @@ absl::StatusOr<SessionRecord> DecodeSession(std::string_view text) {
   RETURN_IF_ERROR(DecodeJson("a session", text, [&](const Json& json) {
     record.term = Term(json.at("term").get<uint64_t>());
     record.waiting = json.at("waiting").get<bool>();
-    return DecodeId(json.at("incarnation"), record.incarnation);
+    record.lease = absl::Nanoseconds(json.value("lease_ns", int64_t{0}));
+    return record.lease >= absl::ZeroDuration() &&
+           DecodeId(json.at("incarnation"), record.incarnation);
   }));
   return record;
 }

@@ -58,6 +58,9 @@ struct SessionRecord {
   Term term;  // in which it was opened last
   // It took another incarnation's place and was granted no lease yet: the other one may hold one.
   bool waiting = false;
+  // The longest lease that the node may hold: of the server that opened it, or of an earlier one
+  // that granted longer ones. Zero: written by a server that did not say.
+  absl::Duration lease;
   friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
 std::string Encode(const SessionRecord& record);

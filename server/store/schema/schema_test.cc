@@ -157,6 +157,11 @@ MigrationRecord FullRecord() {
   record.verify_compared = 100;
   record.verify_mismatched = 1;
   record.failure = "why";
+  record.forced = {{"cache-1", "alice", "on fire", record.created, 1, true, absl::Seconds(3)}};
+  record.wave_attempt = 2;
+  record.queued = true;
+  record.preempted_by = "mig-2";
+  record.preview.nodes_dead = {"cache-1"};
   record.history = {{Stage::kWarming, 0, record.created, "note"}};
   record.stage_since = record.created;
   return record;
@@ -164,15 +169,15 @@ MigrationRecord FullRecord() {
 
 TEST(MigrationCodecTest, RoundTrip) {
   const MigrationRecord record = FullRecord();
-  const std::string changing = EncodeMigration(record, 3);
+  const std::string changing = EncodeMigration(record, {2, 3});
   ASSERT_OK_AND_ASSIGN(const MigrationRecord back, DecodeMigration(changing, EncodePlan(record)));
   EXPECT_EQ(back, record);
-  ASSERT_OK_AND_ASSIGN(const uint64_t pages, PlanPagesOf(changing));
-  EXPECT_EQ(pages, 3u);
+  ASSERT_OK_AND_ASSIGN(const PlanPages pages, PlanPagesOf(changing));
+  EXPECT_EQ(pages, (PlanPages{2, 3}));
   for (const Stage stage : kAllStages) {
     MigrationRecord in_stage = record;
     in_stage.stage = stage;
-    EXPECT_EQ(DecodeMigration(EncodeMigration(in_stage, 1), EncodePlan(record)).value().stage,
+    EXPECT_EQ(DecodeMigration(EncodeMigration(in_stage, {0, 1}), EncodePlan(record)).value().stage,
               stage);
   }
 }
@@ -192,8 +197,20 @@ TEST(MigrationCodecTest, ReadsWhatWasWrittenBeforeWeightsAndPins) {
   plan.at("preview").at("shares")[0].erase("load_before");
   plan.at("preview").at("shares")[0].erase("load_after");
   ASSERT_OK_AND_ASSIGN(const MigrationRecord back,
-                       DecodeMigration(EncodeMigration(record, 1), plan.dump()));
+                       DecodeMigration(EncodeMigration(record, {0, 1}), plan.dump()));
   EXPECT_EQ(back, record);
+}
+
+TEST(MigrationCodecTest, FollowersRoundTrip) {
+  MigrationRecord record = FullRecord();
+  record.preview.follower_changes = {{0, HashRangeSet({HashRange{1, 5}}), {"a", ""}, {"b", "a"}},
+                                     {2, HashRangeSet::Whole(), {"b", "c"}, {"", ""}}};
+  const std::string changing = EncodeMigration(record, {0, 1});
+  ASSERT_OK_AND_ASSIGN(const MigrationRecord back, DecodeMigration(changing, EncodePlan(record)));
+  EXPECT_EQ(back, record);
+  Json plan = Json::parse(EncodePlan(record));
+  plan.at("preview").at("follower_changes")[0].at("after")[0] = 9;
+  EXPECT_THAT(DecodeMigration(changing, plan.dump()), StatusIs(kDataLoss));
 }
 
 TEST(MigrationCodecTest, OverridesRoundTrip) {
@@ -206,13 +223,13 @@ TEST(MigrationCodecTest, OverridesRoundTrip) {
       {2, key, false, true, {{UINT64_MAX, "a"}}, {}}};
   record.preview.moves = {{0, "c", "a", HashRangeSet::Whole(3)}};
   ASSERT_OK_AND_ASSIGN(const MigrationRecord back,
-                       DecodeMigration(EncodeMigration(record, 1), EncodePlan(record)));
+                       DecodeMigration(EncodeMigration(record, {0, 1}), EncodePlan(record)));
   EXPECT_EQ(back, record);
 }
 
 TEST(MigrationCodecTest, DamagedChangesAreErrors) {
   const MigrationRecord record = FullRecord();
-  const std::string changing = EncodeMigration(record, 1);
+  const std::string changing = EncodeMigration(record, {0, 1});
   const std::pair<const char*, const char*> kDamage[] = {
       {"/plan/changes/2/set_weight/weight_milli", R"("heavy")"},
       {"/plan/changes/3/move_buckets/buckets", "5"},
@@ -234,7 +251,7 @@ TEST(MigrationCodecTest, DamagedChangesAreErrors) {
 TEST(MigrationCodecTest, DamageAndNewerFormatsAreErrors) {
   const MigrationRecord record = FullRecord();
   const std::string plan = EncodePlan(record);
-  std::string changing = EncodeMigration(record, 1);
+  std::string changing = EncodeMigration(record, {0, 1});
   EXPECT_THAT(DecodeMigration(changing.substr(1), plan), StatusIs(kDataLoss));
   EXPECT_THAT(DecodeMigration(changing, plan.substr(0, plan.size() / 2)), StatusIs(kDataLoss));
   const size_t stage = changing.find("undo-fencing");

@@ -1,4 +1,4 @@
-#include "agent/failpoint_table.h"
+#include "client/base/failpoint_table.h"
 
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
