@@ -164,10 +164,11 @@ void Checker::OnMigration(const MigrationId& id, const std::string& text,
     bool loses = false;
     bool unclean = false;
     for (const auto& evidence : json.at("evidence")) {
-      unclean = unclean || evidence.at("kind").get<int>() == 2;
+      unclean = unclean || evidence.at("kind").get<int>() != 1;  // an acknowledgement
       loses = loses || (was == Stage::kUndoFencing && !evidence.at("dirty_complete").get<bool>());
     }
-    loses = loses || unclean;
+    // What the record says of it, for a donor that was given up may acknowledge all the same.
+    loses = loses || unclean || json.at("unclean").get<bool>();
     const bool handed_over = migration.stage == Stage::kRolledBack ||
                              (was == Stage::kFencing && migration.stage == Stage::kCommitted &&
                               migration.wave_epoch == epoch_before);

@@ -218,6 +218,11 @@ void Server::Submit(MigrationPlan plan, const MigrationId& id,
                      [done = std::move(done)](auto submitted) { done(submitted); });
 }
 
+void Server::Force(const MigrationId& id, const NodeId& node) {
+  conductor_->Force(id, ForceFence{node, "operator", "it is dead", false}, Batch(),
+                    [](const absl::StatusOr<MigrationSnapshotPtr>&) {});
+}
+
 void Server::Command(const MigrationId& id, OperatorCommand command) {
   conductor_->Command(id, command, Batch(), [](const absl::StatusOr<MigrationSnapshotPtr>&) {});
 }

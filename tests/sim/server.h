@@ -64,6 +64,8 @@ class Server final : public Process, private OwnerDirectory, private Publisher {
   void Submit(MigrationPlan plan, const MigrationId& id,
               std::function<void(const absl::StatusOr<Conductor::Submitted>&)> done);
   void Command(const MigrationId& id, OperatorCommand command);
+  // Without accepting that data is lost.
+  void Force(const MigrationId& id, const NodeId& node);
 
   // Another server has begun a term. It goes on where it is, until the store turns it away, but
   // does not reach the owners that had a session with it.

@@ -376,7 +376,9 @@ void World::Operate() {
                                                   OperatorCommand::kAbort, OperatorCommand::kUndo};
   const MigrationId& id = active[random_.Below(active.size())];
   const bool is_trapped = id == trapped_.id && trapped_.armed;
-  if (random_.Chance(is_trapped ? 30 : 150)) {
+  if (random_.Chance(30)) {
+    server_->Force(id, nodes_[random_.Below(nodes_.size())]);
+  } else if (random_.Chance(is_trapped ? 30 : 150)) {
     server_->Command(id, kCommands[random_.Below(random_.Chance(400) ? 5 : 2)]);
   } else if (checker_->migrations().at(id).paused && random_.Chance(400)) {
     server_->Command(id, OperatorCommand::kResume);
@@ -428,6 +430,11 @@ MigrationPlan World::DrawPlan() {
     plan.changes.emplace_back(std::move(move));
   } else if (!profile_.ring && kind == 6) {
     plan.changes.emplace_back(SetWeight{member, static_cast<uint32_t>(random_.Between(500, 1500))});
+  } else if (kind == 7 && random_.Chance(300)) {
+    plan.changes.emplace_back(RemoveNode{member, true});
+  } else if (kind == 8 && !others.empty()) {
+    plan.changes.emplace_back(ReplaceNode{member, MakeNode(others[random_.Below(others.size())]),
+                                          random_.Chance(400)});
   } else if (!others.empty()) {
     plan.changes.emplace_back(AddNode{MakeNode(others[random_.Below(others.size())])});
   } else {
@@ -450,6 +457,9 @@ MigrationPlan World::DrawPlan() {
   strategy.fence_timeout = DrawFenceTimeout();
   strategy.fence_policy = random_.Chance(800) ? FencePolicy::kAckOrLease : FencePolicy::kAckOnly;
   strategy.await_promotion = random_.Chance(300);
+  strategy.wave_attempts = static_cast<uint32_t>(random_.Between(1, 3));
+  strategy.on_wave_failure = random_.Chance(300) ? WaveFailure::kPause : WaveFailure::kUndo;
+  strategy.on_conflict = random_.Chance(400) ? OnConflict::kQueue : OnConflict::kRefuse;
   return plan;
 }
 
@@ -463,6 +473,7 @@ void World::SubmitPlan() {
   MigrationPlan plan = DrawPlan();
   if (trapped) {
     plan.strategy.await_promotion = true;
+    plan.strategy.on_conflict = OnConflict::kRefuse;
     if (random_.Chance(900)) plan.strategy.fence_policy = FencePolicy::kAckOrLease;
     if (trap == Trap::kSecondWave) {
       plan.strategy.commit_steps_ppm = {400'000, 1'000'000};
