@@ -37,6 +37,10 @@ absl::StatusOr<uint64_t> ChangeLog::Track(const Id128& nonce, const HashRangeSet
 
 bool ChangeLog::Untrack(const Id128& nonce) {
   if (transfers_.erase(nonce) == 0) return false;
+  // What changes from here on is not noted for it. Whoever copies by it and does not know yet that
+  // it is over has read up to here at most, and must not seem to have read everything: so the end
+  // moves on, by an entry that is in nobody's ranges.
+  AddEntry("", KeyPoint(0, kNoPlane));
   Trim();
   return true;
 }
@@ -52,7 +56,10 @@ const HashRangeSet* ChangeLog::RangesOf(const Id128& nonce) const {
 }
 
 void ChangeLog::Append(std::string_view key, KeyPoint point) {
-  if (!Tracks(point)) return;
+  if (Tracks(point)) AddEntry(key, point);
+}
+
+void ChangeLog::AddEntry(std::string_view key, KeyPoint point) {
   const size_t bytes = key.size() + kEntryBytes;
   if (bytes > max_bytes_ - bytes_) {
     Lose(fmt::format("the change log is over its {} bytes", max_bytes_));

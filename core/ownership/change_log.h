@@ -36,6 +36,7 @@ class ChangeLog {
   // the end, or for a transfer that is tracked already what it acknowledged last.
   // Errors: FailedPrecondition: it is tracked with other ranges; ResourceExhausted: kMaxTransfers.
   absl::StatusOr<uint64_t> Track(const Id128& nonce, const HashRangeSet& ranges);
+  // The end of the log moves on, so that nobody who read by `nonce` seems to know all that comes.
   // False if it was not tracked.
   bool Untrack(const Id128& nonce);
 
@@ -74,6 +75,9 @@ class ChangeLog {
     HashRangeSet ranges;
     uint64_t acknowledged = 0;
   };
+  static constexpr Plane kNoPlane = UINT32_MAX;
+
+  void AddEntry(std::string_view key, KeyPoint point);
   void Trim();
   void NewId();
 

@@ -82,9 +82,30 @@ TEST(ChangeLog, IsTrimmedAtTheSmallestAcknowledgement) {
   EXPECT_EQ(page, (Page{3, {"b", "c"}}));
   EXPECT_TRUE(log.Untrack(kSecond));
   EXPECT_FALSE(log.Untrack(kSecond));
-  EXPECT_EQ(log.bytes(), 0u);
+  EXPECT_EQ(log.bytes(), ChangeLog::kEntryBytes) << "that the transfer is over has a position";
   log.Append("d", In(0));
-  EXPECT_EQ(log.end(), 4u);
+  EXPECT_EQ(log.end(), 5u);
+  ASSERT_OK(log.Read(kFirst, log.id(), 5, 5, 10));
+  EXPECT_EQ(log.bytes(), 0u);
+}
+
+// A donor that loses the stream notes changes for it no more, while its recipient may still think
+// that it has all of them. A fence must then ask for a position that the recipient does not have.
+TEST(ChangeLog, WhoseTransferIsOverHasNotReadToTheEnd) {
+  ChangeLog log(kIncarnation, 1 << 20);
+  ASSERT_OK(log.Track(kFirst, kQuarter0));
+  log.Append("a", In(0));
+  ASSERT_OK_AND_ASSIGN(Page page, log.Read(kFirst, log.id(), 0, 0, 10));
+  EXPECT_EQ(page, (Page{1, {"a"}}));
+  EXPECT_TRUE(log.Untrack(kFirst));
+  EXPECT_GT(log.end(), page.next);
+  EXPECT_EQ(log.bytes(), 0u);
+
+  ASSERT_OK_AND_ASSIGN(const uint64_t start, log.Track(kSecond, kQuarter0));
+  ASSERT_OK(log.Track(kFirst, kQuarter0));
+  EXPECT_TRUE(log.Untrack(kFirst));
+  ASSERT_OK_AND_ASSIGN(page, log.Read(kSecond, log.id(), start, start, 10));
+  EXPECT_EQ(page, (Page{start + 1, {}})) << "nothing changed for the others";
 }
 
 TEST(ChangeLog, TrackingTwiceGoesOnWhereTheTransferStood) {

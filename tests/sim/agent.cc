@@ -396,6 +396,10 @@ void Agent::BeginFence(const Key& key) {
       });
 }
 
+void Agent::HangUp() {
+  for (const auto& donor : donors_) donor->HangUp();
+}
+
 std::optional<LogPlace> Agent::FencedAt(const MigrationId& migration,
                                         const HashRangeSet& ranges) const {
   for (const auto& [key, entry] : tasks_) {

@@ -52,6 +52,8 @@ class Agent final : public Process {
   const Membership::Ptr& installed() const { return installed_; }
   std::optional<LogPlace> FencedAt(const MigrationId& migration, const HashRangeSet& ranges) const;
   std::string Describe() const;
+  // Its transfers to others are lost, and they will learn of it later.
+  void HangUp();
 
  private:
   friend class Donor;

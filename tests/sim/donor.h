@@ -40,6 +40,7 @@ class Donor : public std::enable_shared_from_this<Donor> {
   void Start();
   void Acknowledge(uint64_t position) { acknowledged_ = std::max(acknowledged_, position); }
   void Nudge();
+  void HangUp() { stream_->HalfClose(1); }
   void Stop();
   bool stopped() const { return stopped_; }
 

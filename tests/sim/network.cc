@@ -41,8 +41,11 @@ void Stream::Send(size_t from, Work deliver, Nanos extra) {
   const Network::Weather& weather = network_->weather();
   const bool soup = may_be_soup_ && weather.soup;
   if (network_->IsCut(ends_[from].site, ends_[to].site)) {
-    // A silence is noticed by whoever waits for an answer, or by keep-alives.
-    if (!soup) Break(random.Chance(300) ? 20 * kMilli : 20 * kSecond);
+    if (soup) return;
+    // Nothing comes through any more, as what was lost would be missing before it. A silence is
+    // noticed by whoever waits for an answer, or by keep-alives.
+    muted_ = true;
+    Break(random.Chance(300) ? 20 * kMilli : 20 * kSecond);
     return;
   }
   if (soup) {

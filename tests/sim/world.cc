@@ -433,8 +433,8 @@ MigrationPlan World::DrawPlan() {
   } else if (kind == 7 && random_.Chance(300)) {
     plan.changes.emplace_back(RemoveNode{member, true});
   } else if (kind == 8 && !others.empty()) {
-    plan.changes.emplace_back(ReplaceNode{member, MakeNode(others[random_.Below(others.size())]),
-                                          random_.Chance(400)});
+    plan.changes.emplace_back(
+        ReplaceNode{member, MakeNode(others[random_.Below(others.size())]), random_.Chance(400)});
   } else if (!others.empty()) {
     plan.changes.emplace_back(AddNode{MakeNode(others[random_.Below(others.size())])});
   } else {
@@ -534,6 +534,18 @@ Nanos World::GrantDelay(const NodeId& node) {
 }
 
 void World::OnStage(const MigrationId& id, Stage was, const Checker::Migration& now) {
+  if (!calm_ && id == trapped_.id && trapped_.armed && trapped_.trap == Trap::kDonorHangsUp &&
+      now.awaiting_promotion) {
+    trapped_.armed = trapped_.promote = false;
+    scheduler_.At(scheduler_.now() + random_.Between(0, 300 * kMilli), [this, trapped = trapped_] {
+      for (const NodeId& donor : trapped.donors) {
+        if (const auto agent = AgentOf(donor)) agent->HangUp();
+      }
+    });
+    scheduler_.At(scheduler_.now() + random_.Between(300 * kMilli, 2 * kSecond), [this, id] {
+      if (server_ != nullptr) server_->Command(id, OperatorCommand::kPromote);
+    });
+  }
   if (calm_ || was == now.stage || now.stage != Stage::kFencing) return;
   if (id != trapped_.id || !trapped_.armed) return;
   const bool first_of_two = trapped_.trap == Trap::kSecondWave && now.wave == 0;
@@ -560,6 +572,7 @@ void World::Spring(Trapped trapped) {
   const Nanos time = random_.Between(20 * kSecond, 40 * kSecond);
   switch (trapped.trap) {
     case Trap::kNone:
+    case Trap::kDonorHangsUp:
       return;
     case Trap::kCutDonor:
     case Trap::kSecondWave:

@@ -34,7 +34,8 @@ enum class Trap : uint8_t {
   kLoseTasks,            // the fence is never heard of, renewals go on
   kRestartAcknowledged,  // the donor begins again right after its acknowledgement
   kHalfOpen,             // the donor's session is lost, and the server does not know
-  kLast = kHalfOpen,
+  kDonorHangsUp,         // the transfer is lost before P5, and the recipient does not know
+  kLast = kDonorHangsUp,
 };
 
 struct Options {
