@@ -106,7 +106,7 @@ class CrashOwnerPointsTest : public ::testing::Test {
   // A migration waits for another one of the same ranges.
   absl::StatusOr<v1::Migration> RunQueue(const MigrationId& id, const std::string& point) {
     const MigrationId second = id + "-second";
-    RETURN_IF_ERROR(EndServerAt(point, [&]() -> absl::Status {
+    const auto submit_both = [&]() -> absl::Status {
       MigrationTerms terms = Terms();
       RETURN_IF_ERROR(rig_->SubmitNext(id, terms).status());
       terms.queue = true;
@@ -114,7 +114,8 @@ class CrashOwnerPointsTest : public ::testing::Test {
       change.mutable_set_weight()->set_node("node-a");
       change.mutable_set_weight()->set_weight(point.ends_with("unknown") ? 1.5 : 1.0);
       return GetCluster().SubmitChange(second, change, terms).status();
-    }));
+    };
+    RETURN_IF_ERROR(EndServerAt(point, submit_both));
     RETURN_IF_ERROR(rig_->AwaitCleanEnd(second).status());
     return rig_->AwaitCleanEnd(id);
   }
