@@ -166,7 +166,7 @@ TEST_F(ConflictTest, WeightsAndPins) {
   ExpectConflict(Between({SetWeight{"cache-00", 2000}}, {SetWeight{"cache-00", 500}}), "");
   const std::vector<Change> pinned = {Some(*base_, "cache-00", "cache-00", 0, 3, true)};
   const std::vector<Change> moved = {Some(*base_, "cache-00", "cache-01", 0, 1)};
-  ExpectConflict(Between(pinned, moved), "moves in one and is pinned in the other");
+  ExpectConflict(Between(pinned, moved), "would move in both");  // back to where it is pinned
   ExpectConflict(Between(moved, pinned), "moves in one and is pinned in the other");
   ExpectConflict(Between(pinned, pinned), "both change the pin of bucket");
   EXPECT_TRUE(Between(pinned, {Some(*base_, "cache-00", "cache-01", 500, 1)}).ok());

@@ -304,38 +304,6 @@ TEST_F(SessionsTest, TasksAreSentWhenTheyChangeAndAfterHello) {
   EXPECT_TRUE(second->All<LeaseGrant>()[0].floors.empty());
 }
 
-// The predecessor may be alive and accept writes: that the new one has closed a range, in which it
-// has accepted nothing, is no reason to give the range to another node.
-TEST_F(SessionsTest, ANewIncarnationIsAskedToCloseNothingBeforeItIsGranted) {
-  Open(1, 7);
-  strand_->RunUntilIdle();
-  Renew(1, 1);
-  Task fence;
-  fence.migration = "mig-1";
-  fence.body = FenceTask{HashRangeSet::Whole(), Epoch(4)};
-  Task warm = fence;
-  warm.body = WarmTask{};
-  sessions_->SetWork({{"a", {fence, warm}}}, {{"a", {{HashRangeSet::Whole(), Epoch(4)}}}});
-
-  const auto replacement = Open(2, 8);
-  strand_->RunUntilIdle();
-  ASSERT_EQ(replacement->All<SessionTasks>().size(), 1u);
-  EXPECT_EQ(replacement->All<SessionTasks>()[0].tasks, std::vector<Task>{warm});
-  Renew(2, 1);
-  strand_->Advance(kBelief - absl::Milliseconds(1));
-  sessions_->SetWork({{"a", {fence}}}, {{"a", {{HashRangeSet::Whole(), Epoch(4)}}}});
-  EXPECT_TRUE(replacement->All<SessionTasks>().back().tasks.empty());
-  EXPECT_EQ(replacement->Grants(), 0u);
-
-  strand_->Advance(absl::Milliseconds(1));
-  ASSERT_EQ(replacement->Grants(), 1u);
-  EXPECT_EQ(replacement->All<LeaseGrant>()[0].floors.size(), 1u);
-  EXPECT_EQ(replacement->All<SessionTasks>().back().tasks, std::vector<Task>{fence});
-  const size_t sent = replacement->sent.size();
-  Renew(2, 2);
-  EXPECT_EQ(replacement->sent.size(), sent + 1) << "a grant alone";
-}
-
 TEST_F(SessionsTest, AnOwnerSpeaksForItselfAlone) {
   Open(1, 7);
   strand_->RunUntilIdle();

@@ -12,6 +12,7 @@
 #include "core/base/status_macros.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "tests/crash/crash_points.h"
 #include "tests/crash/rig.h"
 #include "tests/crash/victim.h"
 #include "tests/support/status_matchers.h"
@@ -97,8 +98,10 @@ std::vector<Edge> EdgesOf(const std::string& persist) {
     // Else a victim would always meet the same wave.
     ++turn;
   }
-  for (const char* point : {"unknown", "partial"}) {
-    edges.push_back({persist, point, Victim::kServer, turn++ % waves + 1, ""});
+  edges.push_back({persist, "unknown", Victim::kServer, turn++ % waves + 1, ""});
+  const std::vector<std::string>& of_many = PersistsOfMany();
+  if (std::find(of_many.begin(), of_many.end(), persist) != of_many.end()) {
+    edges.push_back({persist, "partial", Victim::kServer, turn++ % waves + 1, ""});
   }
   return edges;
 }

@@ -12,8 +12,7 @@ const std::vector<std::string>& ListedPersists() {
 }
 
 const std::vector<std::string>& PersistsOfMany() {
-  static const auto* const persists =
-      new std::vector<std::string>{"p2", "p5", "p6", "pa", "pu5", "pu6"};
+  static const auto* const persists = new std::vector<std::string>{"p2", "p5", "p6", "pa", "pu6"};
   return *persists;
 }
 

@@ -30,7 +30,7 @@ CrashPoints ListedCrashPoints();
 
 // The persists of the server: "p5" and so on.
 const std::vector<std::string>& ListedPersists();
-// Of those, which change the tasks of more than one owner.
+// Of those, which change the tasks of more than one owner in the migrations of these tests.
 const std::vector<std::string>& PersistsOfMany();
 
 }  // namespace warmring::crash

@@ -36,16 +36,15 @@ std::shared_ptr<Stream> Stream::Open(Network* network, const std::shared_ptr<Pro
 
 void Stream::Send(size_t from, Work deliver, Nanos extra) {
   const size_t to = 1 - from;
-  if (!ends_[from].open || muted_) return;
+  if (!ends_[from].open || muted_ || ends_[from].has_lost) return;
   Random& random = network_->random();
   const Network::Weather& weather = network_->weather();
   const bool soup = may_be_soup_ && weather.soup;
   if (network_->IsCut(ends_[from].site, ends_[to].site)) {
-    if (soup) return;
-    // Nothing comes through any more, as what was lost would be missing before it. A silence is
-    // noticed by whoever waits for an answer, or by keep-alives.
-    muted_ = true;
-    Break(random.Chance(300) ? 20 * kMilli : 20 * kSecond);
+    // A silence is noticed by whoever waits for an answer, or by keep-alives. Until then nothing
+    // that comes later may pass what was lost, also when the network has healed.
+    ends_[from].has_lost = !soup;
+    if (!soup) Break(random.Chance(300) ? 20 * kMilli : 20 * kSecond);
     return;
   }
   if (soup) {

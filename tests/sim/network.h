@@ -80,7 +80,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::weak_ptr<Process> process;
     Site site = 0;
     bool open = true;
-    Nanos last = 0;  // arrival of the newest message to this end
+    bool has_lost = false;  // something that it sent
+    Nanos last = 0;         // arrival of the newest message to this end
     OnEnd on_end;
   };
   void EndAt(size_t end, Nanos delay);
