@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/base/mutant.h"
 #include "core/base/status_macros.h"
 #include "core/membership/encoding.h"
@@ -216,6 +218,13 @@ void Server::Submit(MigrationPlan plan, const MigrationId& id,
   submission.extra = [](const MigrationId&) { return Batch(); };
   conductor_->Submit(std::move(submission),
                      [done = std::move(done)](auto submitted) { done(submitted); });
+}
+
+std::string Server::HeldBy(const MigrationId& id) const {
+  const absl::StatusOr<MigrationSnapshotPtr> snapshot = conductor_->Find(id);
+  if (!snapshot.ok()) return std::string(snapshot.status().message());
+  const std::vector<StageEntry>& history = (*snapshot)->record.history;
+  return fmt::format("held: {}; last: {}", (*snapshot)->progress.held, history.back().note);
 }
 
 void Server::Force(const MigrationId& id, const NodeId& node) {

@@ -64,6 +64,8 @@ class Server final : public Process, private OwnerDirectory, private Publisher {
   void Submit(MigrationPlan plan, const MigrationId& id,
               std::function<void(const absl::StatusOr<Conductor::Submitted>&)> done);
   void Command(const MigrationId& id, OperatorCommand command);
+  // Why it does not go on.
+  std::string HeldBy(const MigrationId& id) const;
   // Without accepting that data is lost.
   void Force(const MigrationId& id, const NodeId& node);
 

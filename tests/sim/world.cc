@@ -617,7 +617,7 @@ void World::Calm() {
   calm_ = true;
   network_.HealAll();
   Network::Weather& weather = network_.weather();
-  const bool was_soup = weather.soup;
+  const bool has_lost = weather.soup || !tasks_lost_until_.empty();
   weather.slow = weather.lose = weather.repeat = 0;
   weather.soup = false;
   tasks_lost_until_.clear();
@@ -630,7 +630,7 @@ void World::Calm() {
     std::erase(engines_, engine);
   }
   // On a stream, which is what there is, nothing is lost without its end.
-  if (was_soup && server_ != nullptr) server_->BreakSessions();
+  if (has_lost && server_ != nullptr) server_->BreakSessions();
 }
 
 Result World::Run() {
@@ -669,8 +669,9 @@ Result World::Run() {
       for (const auto& [node, agent] : agents_) Note([&] { return agent->Describe(); });
       for (const MigrationId& id : checker_->Active()) {
         const Checker::Migration& migration = checker_->migrations().at(id);
-        checker_->Violate(fmt::format("liveness: {} does not end, it is {} in wave {}", id,
-                                      StageName(migration.stage), migration.wave));
+        checker_->Violate(fmt::format("liveness: {} does not end, it is {} in wave {}; {}", id,
+                                      StageName(migration.stage), migration.wave,
+                                      server_ == nullptr ? "no server" : server_->HeldBy(id)));
       }
       for (const std::string& key : checker_->NotWritable()) {
         checker_->Violate(fmt::format("liveness: nobody accepts writes of {}", key));
