@@ -60,11 +60,11 @@ std::set<uint32_t> Pinned(const Preview& preview) {
 }
 
 template <typename T>
-const T* FirstCommon(const std::set<T>& a, const std::set<T>& b) {
+std::optional<T> FirstCommon(const std::set<T>& a, const std::set<T>& b) {
   for (const T& item : a) {
-    if (b.contains(item)) return &item;
+    if (b.contains(item)) return item;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // A bucket whose pin changes in `pinning` and that moves in `moving`.
@@ -82,11 +82,11 @@ std::optional<std::string> NodeConflict(const Preview& a, const Preview& b) {
     std::set<NodeId> involved = TakePart(*two);
     involved.merge(JoinOrLeave(*two));
     involved.merge(Reweighted(*two));
-    if (const NodeId* node = FirstCommon(JoinOrLeave(*one), involved)) {
+    if (const std::optional<NodeId> node = FirstCommon(JoinOrLeave(*one), involved)) {
       return fmt::format("node '{}' joins or leaves while it takes part in the other", *node);
     }
   }
-  if (const NodeId* node = FirstCommon(Reweighted(a), Reweighted(b))) {
+  if (const std::optional<NodeId> node = FirstCommon(Reweighted(a), Reweighted(b))) {
     return fmt::format("both change the weight of '{}'", *node);
   }
   for (const Node& one : a.nodes_added) {
@@ -220,7 +220,7 @@ absl::Status ConflictWith(const Membership& membership, const Preview& preview,
       return InTheWay(other.id, *address);
     }
   }
-  if (const uint32_t* bucket = FirstCommon(Pinned(preview), Pinned(*other.preview))) {
+  if (const std::optional<uint32_t> bucket = FirstCommon(Pinned(preview), Pinned(*other.preview))) {
     return InTheWay(other.id, fmt::format("both change the pin of bucket {}", *bucket));
   }
   for (const auto& bucket : {PinnedWhileMoving(membership, preview, theirs),
@@ -277,7 +277,7 @@ std::set<NodeId> NamedNodes(const MigrationPlan& plan) {
 absl::Status CheckNamedNodes(const MigrationPlan& plan, const std::vector<OtherMigration>& others) {
   const std::set<NodeId> named = NamedNodes(plan);
   for (const OtherMigration& other : others) {
-    if (const NodeId* node = FirstCommon(named, JoinOrLeave(*other.preview))) {
+    if (const std::optional<NodeId> node = FirstCommon(named, JoinOrLeave(*other.preview))) {
       return InTheWay(other.id, fmt::format("node '{}' joins or leaves by it", *node));
     }
   }
