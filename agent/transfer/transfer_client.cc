@@ -19,17 +19,6 @@ constexpr size_t kMaxSuspects = 1000;  // keys that get a second look
 
 }  // namespace
 
-HashRangeSet MovingRanges(const Membership& membership, const MigrationId& migration,
-                          MovePhase phase, const NodeId& from, const NodeId& to) {
-  HashRangeSet ranges;
-  for (const Move& move : membership.moves()) {
-    if (move.migration == migration && move.phase == phase && move.from == from && move.to == to) {
-      ranges = ranges.Union(move.ranges);
-    }
-  }
-  return ranges;
-}
-
 TransferClient::TransferClient(TransferContext context, MigrationId migration, Id128 nonce,
                                std::function<void(bool report)> changed)
     : context_(std::move(context)),

@@ -36,10 +36,6 @@ struct TransferContext {
   InstantClock clock = BootNow;
 };
 
-// The ranges that the migration moves between these two in this phase.
-HashRangeSet MovingRanges(const Membership& membership, const MigrationId& migration,
-                          MovePhase phase, const NodeId& from, const NodeId& to);
-
 // Fills this node from its donors: one attempt after the other per source, each purging what may
 // be left of earlier ones before it pulls (a key that was deleted at the donor between two attempts
 // is in neither scan nor log). Every attempt has a nonce of its own in the engine, so that nothing

@@ -577,4 +577,15 @@ Route RouteKey(const Membership& membership, std::string_view key) {
   return RoutePoint(membership, membership.PointOf(key));
 }
 
+HashRangeSet MovingRanges(const Membership& membership, const MigrationId& migration,
+                          MovePhase phase, const NodeId& from, const NodeId& to) {
+  HashRangeSet ranges;
+  for (const Move& move : membership.moves()) {
+    if (move.migration == migration && move.phase == phase && move.from == from && move.to == to) {
+      ranges = ranges.Union(move.ranges);
+    }
+  }
+  return ranges;
+}
+
 }  // namespace warmring

@@ -261,4 +261,8 @@ bool HasEndedOverrides(const Membership& before, const Membership& after);
 Route RoutePoint(const Membership& membership, KeyPoint point);
 Route RouteKey(const Membership& membership, std::string_view key);
 
+// The ranges that the migration moves between these two in this phase.
+HashRangeSet MovingRanges(const Membership& membership, const MigrationId& migration,
+                          MovePhase phase, const NodeId& from, const NodeId& to);
+
 }  // namespace warmring

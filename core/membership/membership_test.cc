@@ -182,6 +182,21 @@ TEST(MembershipTest, DigestIsEqualExactlyForEqualMemberships) {
   }
 }
 
+TEST(MovingRangesTest, OfOneMigrationPhaseAndPair) {
+  MembershipData data = Sample();
+  data.moves = {SampleMove("add-c", 0, "b", "c", kGrace, HashRangeSet({{300, 400}})),
+                SampleMove("add-c", 1, "b", "c", kWarming, HashRangeSet({{100, 200}})),
+                SampleMove("add-c", 2, "b", "c", kWarming, HashRangeSet({{200, 300}}))};
+  data.ranges[2].owner = 1;
+  const Membership::Ptr m = Create(data);
+  EXPECT_EQ(MovingRanges(*m, "add-c", kGrace, "b", "c"), HashRangeSet({{300, 400}}));
+  // Waves do not matter.
+  EXPECT_EQ(MovingRanges(*m, "add-c", kWarming, "b", "c"), HashRangeSet({{100, 300}}));
+  EXPECT_EQ(MovingRanges(*m, "add-c", kWarming, "c", "b"), HashRangeSet());
+  EXPECT_EQ(MovingRanges(*m, "add-c", kWarming, "a", "c"), HashRangeSet());
+  EXPECT_EQ(MovingRanges(*m, "add-d", kWarming, "b", "c"), HashRangeSet());
+}
+
 TEST(RouteTest, OwnerAndEpoch) {
   const Membership::Ptr m = Create(Sample());
   EXPECT_EQ(RoutePoint(*m, 50), (Route{50, 0, Epoch(1), std::nullopt, std::nullopt}));

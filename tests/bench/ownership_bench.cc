@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "tests/bench/admission.h"
 #include "tests/bench/handover_part.h"
 #include "tests/bench/ownership_part.h"
+#include "tests/bench/report_file.h"
 #include "tests/bench/simulation_part.h"
 
 namespace warmring::bench {
@@ -98,16 +98,7 @@ int Main(const std::vector<std::string_view>& words) {
     if (chosen || arguments.parts.empty()) run(arguments.part, report);
   }
   fmt::print("{}", ToText(report));
-  if (!arguments.out.empty()) {
-    std::ofstream file(arguments.out);
-    file << report.dump(2) << '\n';
-    file.close();
-    if (!file) {
-      fmt::print(stderr, "ownership_bench: --out: cannot write {}\n", arguments.out);
-      return 1;
-    }
-  }
-  return 0;
+  return WriteReport("ownership_bench", arguments.out, report) ? 0 : 1;
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "tests/bench/deltas.h"
 #include "tests/bench/lookups.h"
 #include "tests/bench/report.h"
+#include "tests/bench/report_file.h"
 
 namespace warmring::bench {
 namespace {
@@ -94,16 +94,7 @@ int Main(int argc, char** argv) {
 
   const nlohmann::ordered_json json = ToJson(Measure(arguments));
   fmt::print("{}", ToText(json));
-  if (!arguments.out.empty()) {
-    std::ofstream file(arguments.out);
-    file << json.dump(2) << '\n';
-    file.close();
-    if (!file) {
-      fmt::print(stderr, "placement_bench: --out: cannot write {}\n", arguments.out);
-      return 1;
-    }
-  }
-  return 0;
+  return WriteReport("placement_bench", arguments.out, json) ? 0 : 1;
 }
 
 }  // namespace

@@ -18,18 +18,6 @@ constexpr Nanos kRetryMin = 50 * kMilli;
 constexpr Nanos kRetryMax = 2 * kSecond;
 constexpr absl::Duration kWelcomeTimeout = absl::Seconds(15);
 
-// As in agent/transfer/transfer_client.cc.
-HashRangeSet MovingRanges(const Membership& membership, const MigrationId& migration,
-                          MovePhase phase, const NodeId& from, const NodeId& to) {
-  HashRangeSet ranges;
-  for (const Move& move : membership.moves()) {
-    if (move.migration == migration && move.phase == phase && move.from == from && move.to == to) {
-      ranges = ranges.Union(move.ranges);
-    }
-  }
-  return ranges;
-}
-
 HashRangeSet RangesOf(const PrepareTask& task) {
   HashRangeSet ranges;
   for (const PrepareTask::Donor& donor : task.donors) ranges = ranges.Union(donor.source.ranges);
