@@ -14,23 +14,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kFenceRetry(20);
 
-const PrepareTask* AsChanges(const Task& task) {
-  const auto* prepare = std::get_if<PrepareTask>(&task.body);
-  return prepare != nullptr && prepare->mode == PrepareTask::Mode::kChanges ? prepare : nullptr;
-}
-
-// Whether the warm transfer of this task's nonce must live on for it.
-bool NeedsTransfer(const Task& task) {
-  return std::holds_alternative<WarmTask>(task.body) ||
-         std::holds_alternative<VerifyTask>(task.body) || AsChanges(task) != nullptr;
-}
-
-HashRangeSet RangesOf(const PrepareTask& task) {
-  HashRangeSet ranges;
-  for (const PrepareTask::Donor& donor : task.donors) ranges = ranges.Union(donor.source.ranges);
-  return ranges;
-}
-
 }  // namespace
 
 TaskRunner::TaskRunner(TransferContext context, std::function<void()> due,
@@ -72,6 +55,7 @@ TaskRunner::Key TaskRunner::KeyOf(const Task& task) {
   if (const auto* prepare = std::get_if<PrepareTask>(&task.body)) {
     key.kind = Kind::kPrepare;
     key.epoch = prepare->epoch.value;
+    key.mode = prepare->mode;
   }
   return key;
 }
@@ -105,7 +89,7 @@ void TaskRunner::SetTasks(const std::vector<Task>& tasks) {
     for (const Task& task : tasks) {
       Entry& entry = tasks_[KeyOf(task)];
       // A donor that was asked again may have logged more since.
-      if (AsChanges(task) != nullptr && entry.task != task) entry.answered = false;
+      if (ChangesTaskOf(task) != nullptr && entry.task != task) entry.answered = false;
       entry.task = task;
     }
     const uint64_t first_due = next_due_;
@@ -121,9 +105,11 @@ void TaskRunner::SetTasks(const std::vector<Task>& tasks) {
 void TaskRunner::BeginAll() {
   // Transfers before what asks something of them.
   for (const Kind kind : {Kind::kFence, Kind::kWarm, Kind::kVerify, Kind::kPrepare}) {
-    if (kind != Kind::kFence && !retired_.empty()) return;  // the reaper comes back to it
     for (auto& [key, entry] : tasks_) {
-      if (key.kind == kind) Begin(key, entry);
+      if (key.kind != kind) continue;
+      // To begin may itself end something.
+      if (kind != Kind::kFence && !retired_.empty()) return;  // the reaper comes back to it
+      Begin(key, entry);
     }
   }
 }
@@ -163,20 +149,18 @@ void TaskRunner::BeginWarm(const Key& key, const WarmTask& task) {
 bool TaskRunner::IsPreparing(const Key& warm) const {
   return std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& item) {
     return item.first.migration == warm.migration && item.first.nonce == warm.nonce &&
-           AsChanges(item.second.task) != nullptr;
+           ChangesTaskOf(item.second.task) != nullptr;
   });
 }
 
 void TaskRunner::BeginPreparation(const Key& key, Entry& entry, const PrepareTask& task) {
-  if (task.mode == PrepareTask::Mode::kChanges) {
-    if (entry.preparation) {  // the mode has changed back
-      RetirePreparation(entry);
-      entry.answered = false;
-    }
+  if (task.mode == PrepareTask::Mode::kChanges) return;  // the warm transfer does it
+  if (entry.preparation && IsSameWork(entry.preparation->FirstTask(), task)) {
+    entry.preparation->SetTask(task);
     return;
   }
   if (entry.preparation) {
-    entry.preparation->SetTask(task);
+    RetirePreparation(entry);
     return;
   }
   entry.answered = false;
@@ -283,7 +267,7 @@ bool TaskRunner::RefreshPrepare(const Key& key, Entry& entry) {
     return Put(key, entry, *prepared);
   }
   const auto transfer = TransferOf(key);
-  const PrepareTask* task = AsChanges(entry.task);
+  const PrepareTask* task = ChangesTaskOf(entry.task);
   if (transfer == nullptr || task == nullptr) return false;
   PreparedReport prepared;
   switch (transfer->TryPrepare(*task, &prepared)) {

@@ -55,7 +55,8 @@ class TaskRunner {
     uint32_t wave = 0;
     Id128 nonce;
     Kind kind = Kind::kWarm;
-    uint64_t epoch = 0;  // of a fence or a preparation
+    uint64_t epoch = 0;                                    // of a fence or a preparation
+    PrepareTask::Mode mode = PrepareTask::Mode::kChanges;  // of a preparation
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Entry {

@@ -1,6 +1,7 @@
 #include "agent/task_runner.h"
 
 #include <atomic>
+#include <map>
 
 #include "agent/transfer/pair_testing.h"
 
@@ -270,6 +271,57 @@ TEST_F(TaskRunnerTest, APurgeInsteadOfTheDonorsWord) {
     if (InQuarters(TestKey(i), 0, 1)) {
       EXPECT_EQ(b_.engine().Get(TestKey(i)), std::nullopt);
     }
+  }
+}
+
+// Of two donors one has answered and one is lost: there is a task for each.
+TEST_F(TaskRunnerTest, OnlyWhatALostDonorGaveIsDropped) {
+  recipient_->SetTasks({Warm()});
+  AwaitCaughtUp();
+  donor_->SetTasks({Fence()});
+  const auto ack = Await<FenceAck>(*donor_);
+  PrepareTask purge;
+  purge.mode = PrepareTask::Mode::kPurge;
+  purge.epoch = Epoch(10);
+  purge.donors = {{{"lost", "", Quarters(1, 2)}, "", 0}};
+  const Task rest = {kTestMigration, 0, kNonce,
+                     WarmTask{{{"a", a_.Address(), Quarters(0, 1)}}, {}}};
+  recipient_->SetTasks({rest, Prepare(ack), {kTestMigration, 0, kNonce, purge}});
+  std::map<PrepareTask::Mode, std::vector<NodeId>> prepared;
+  ASSERT_OK(WaitFor("both answers", kDefaultWait, [&] {
+    for (const TaskReport& report : recipient_->TakeReports()) {
+      const auto* body = std::get_if<PreparedReport>(&report.body);
+      if (body != nullptr) prepared[body->mode] = body->donors;
+    }
+    return prepared.size() == 2;
+  }));
+  EXPECT_EQ(prepared[PrepareTask::Mode::kChanges], std::vector<NodeId>{"a"});
+  EXPECT_EQ(prepared[PrepareTask::Mode::kPurge], std::vector<NodeId>{"lost"});
+  for (int i = 0; i < 500; ++i) {
+    if (!InQuarters(TestKey(i), 0, 2)) continue;
+    EXPECT_EQ(b_.engine().Get(TestKey(i)).has_value(), InQuarters(TestKey(i), 0, 1)) << i;
+  }
+}
+
+TEST_F(TaskRunnerTest, OneMoreLostDonorIsAnotherAnswer) {
+  recipient_->SetTasks({Warm()});
+  AwaitCaughtUp();
+  PrepareTask purge;
+  purge.mode = PrepareTask::Mode::kPurge;
+  purge.epoch = Epoch(10);
+  purge.donors = {{{"lost", "", Quarters(1, 2)}, "", 0}};
+  recipient_->SetTasks({{kTestMigration, 0, kNonce, purge}});
+  EXPECT_EQ(Await<PreparedReport>(*recipient_).donors, std::vector<NodeId>{"lost"});
+  // Nothing is new about an address, or the same donors again.
+  purge.donors[0].source.transfer_address = "127.0.0.1:1";
+  recipient_->SetTasks({{kTestMigration, 0, kNonce, purge}});
+  EXPECT_TRUE(recipient_->TakeReports().empty());
+  purge.donors.push_back({{"too", "", Quarters(0, 1)}, "", 0});
+  recipient_->SetTasks({{kTestMigration, 0, kNonce, purge}});
+  EXPECT_EQ(Await<PreparedReport>(*recipient_).donors, (std::vector<NodeId>{"lost", "too"}));
+  for (int i = 0; i < 500; ++i) {
+    if (!InQuarters(TestKey(i), 0, 2)) continue;
+    EXPECT_EQ(b_.engine().Get(TestKey(i)), std::nullopt) << i;
   }
 }
 

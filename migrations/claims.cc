@@ -32,6 +32,10 @@ const FenceEvidence* PassedOver(const MigrationRecord& record, const NodeId& don
 
 bool Answers(const PreparedReport& report, const PrepareTerms& terms, Epoch epoch) {
   if (report.epoch != epoch || report.mode != terms.mode) return false;
+  const bool same_donors = std::equal(
+      report.donors.begin(), report.donors.end(), terms.donors.begin(), terms.donors.end(),
+      [](const NodeId& node, const PrepareTerms::Donor& donor) { return node == donor.node; });
+  if (!same_donors) return false;
   if (terms.mode == PrepareTask::Mode::kPurge) return true;
   if (report.log_ids.size() != terms.donors.size()) return false;
   const bool changes = terms.mode == PrepareTask::Mode::kChanges;
@@ -115,29 +119,31 @@ std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Repor
   return evidence;
 }
 
-std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const NodeId& recipient,
-                                           const Reports& reports) {
+std::vector<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const NodeId& recipient,
+                                         const Reports& reports) {
   const bool undo = record.stage == Stage::kUndoFencing;
-  PrepareTerms terms;
-  terms.mode = undo ? PrepareTask::Mode::kDirty : PrepareTask::Mode::kChanges;
+  std::map<PrepareTask::Mode, PrepareTerms> by_mode;
   for (const Flow& flow : HandoverFlows(record)) {
     if (flow.to != recipient) continue;
     const FenceAck* ack = AckOf(record, reports, flow.from);
     const bool passed_over = IsPassedOver(record, flow.from);
-    if (ack == nullptr && !passed_over) return std::nullopt;
-    const bool is_lost = passed_over || IsDead(record, flow.from);
-    if (is_lost || (undo && !ack->dirty_complete)) terms.mode = PrepareTask::Mode::kPurge;
+    if (ack == nullptr && !passed_over) return {};
+    const bool is_lost = passed_over || IsDead(record, flow.from) || (undo && !ack->dirty_complete);
+    const PrepareTask::Mode mode = is_lost ? PrepareTask::Mode::kPurge
+                                   : undo  ? PrepareTask::Mode::kDirty
+                                           : PrepareTask::Mode::kChanges;
+    PrepareTerms& terms = by_mode[mode];
+    terms.mode = mode;
     terms.donors.push_back(
         {flow.from, ack == nullptr ? "" : ack->log_id, ack == nullptr ? 0 : ack->watermark});
   }
-  return terms;
+  std::vector<PrepareTerms> all;
+  for (auto& [mode, terms] : by_mode) all.push_back(std::move(terms));
+  return all;
 }
 
-bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient) {
-  const std::vector<Flow> flows = HandoverFlows(record);
-  return std::any_of(flows.begin(), flows.end(), [&](const Flow& flow) {
-    return flow.to == recipient && IsPassedOver(record, flow.from);
-  });
+bool IsCopyVoid(const MigrationRecord& record, const NodeId& donor) {
+  return record.stage == Stage::kFencing && IsPassedOver(record, donor);
 }
 
 bool IsUndoTriedAgain(const MigrationRecord& record) {
@@ -148,10 +154,14 @@ Claim RecipientsReady(const MigrationRecord& record, const Reports& reports) {
   if (IsMutant(Mutant::kA)) return {true, ""};
   std::vector<NodeId> late;
   for (const NodeId& recipient : RecipientsOf(HandoverFlows(record))) {
-    const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);
+    const std::vector<PrepareTerms> all = PrepareTermsOf(record, recipient, reports);
     const NodeReports* node = Find(reports, recipient);
-    const bool ready = terms.has_value() && node != nullptr && node->prepared.has_value() &&
-                       Answers(*node->prepared, *terms, record.wave_epoch);
+    const bool ready = !all.empty() && node != nullptr &&
+                       std::all_of(all.begin(), all.end(), [&](const PrepareTerms& terms) {
+                         const auto report = node->prepared.find(terms.mode);
+                         return report != node->prepared.end() &&
+                                Answers(report->second, terms, record.wave_epoch);
+                       });
     if (!ready) late.push_back(recipient);
   }
   if (late.empty()) return {true, ""};

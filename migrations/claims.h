@@ -44,11 +44,12 @@ bool IsPassedOver(const MigrationRecord& record, const NodeId& donor);
 std::vector<NodeId> OpenDonors(const MigrationRecord& record, const Reports& reports);
 std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Reports& reports);
 
-// What the recipient of a hand-over has to be complete for.
-//   kChanges  a wave whose donors all acknowledged.
-//   kDirty    an undo whose owners all acknowledged with a whole dirty set.
-//   kPurge    otherwise. A recipient with one donor that did not acknowledge, or is taken for dead,
-//             drops all that it gets in this hand-over: simple, and safe.
+// What the recipient of a hand-over has to be complete for, by the donors of one mode.
+//   kChanges  a wave's, that acknowledged.
+//   kDirty    an undo's (the present owners), that acknowledged with a whole dirty set.
+//   kPurge    those that were passed over, are taken for dead, or do not know any more what they
+//             have changed. What the recipient has of the others stays: one donor that is lost must
+//             not make it cold for all of them.
 struct PrepareTerms {
   struct Donor {
     NodeId node;
@@ -58,13 +59,14 @@ struct PrepareTerms {
   PrepareTask::Mode mode = PrepareTask::Mode::kChanges;
   std::vector<Donor> donors;
 };
-// Nothing before all donors of `recipient` have closed.
-std::optional<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const NodeId& recipient,
-                                           const Reports& reports);
+// At most one for each mode, none of them without donors, in the order of the modes. Nothing before
+// all donors of `recipient` have closed.
+std::vector<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const NodeId& recipient,
+                                         const Reports& reports);
 
-// Whether a donor of `recipient` was passed over in the wave that is fencing. What was copied of
-// the wave then counts for nothing. Known from the record alone, so it outlives a restart.
-bool DropsItsCopy(const MigrationRecord& record, const NodeId& recipient);
+// Whether `donor` was passed over in the wave that is fencing. What was copied of it for the wave
+// then counts for nothing. Known from the record alone, so it outlives a restart.
+bool IsCopyVoid(const MigrationRecord& record, const NodeId& donor);
 
 // Whether an undo that does not work now is tried again without being asked for. What is committed
 // in part is neither here nor there, and is undone until it works. A migration that is complete may

@@ -433,12 +433,31 @@ void MachineWorld::Warm(Owner& owner, const Task& task, const WarmTask& warm) {
   Report(owner, task, WarmReport{true, owner.copied, 100, 1000, 100});
 }
 
+std::optional<PrepareTask> MachineWorld::PrepareOf(const NodeId& node,
+                                                   PrepareTask::Mode mode) const {
+  const auto it = decision_.tasks.find(node);
+  if (it == decision_.tasks.end()) return std::nullopt;
+  for (const Task& task : it->second) {
+    const auto* body = std::get_if<PrepareTask>(&task.body);
+    if (body != nullptr && body->mode == mode) return *body;
+  }
+  return std::nullopt;
+}
+
+size_t MachineWorld::Stored(const NodeId& node, const HashRangeSet& ranges) const {
+  const Owner& owner = owners_.at(node);
+  return static_cast<size_t>(
+      std::count_if(owner.values.begin(), owner.values.end(),
+                    [&](const auto& item) { return ranges.Contains(PointAt(owner, item.first)); }));
+}
+
 void MachineWorld::Prepare(Owner& owner, const Task& task, const PrepareTask& prepare) {
   PreparedReport report;
   report.epoch = prepare.epoch;
   report.mode = prepare.mode;
   for (const PrepareTask::Donor& donor : prepare.donors) {
     const Owner& from = owners_.at(donor.source.donor);
+    report.donors.push_back(donor.source.donor);
     report.log_ids.push_back(donor.log_id);
     report.applied.push_back(donor.watermark);
     const bool there = from.up && from.view.incarnation().ToString() == donor.log_id;

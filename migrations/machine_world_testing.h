@@ -75,6 +75,8 @@ class MachineWorld {
   const std::map<NodeId, std::vector<Task>>& tasks() const { return decision_.tasks; }
   const std::vector<std::string>& steps() const { return steps_; }  // taken, touches too
   const std::vector<std::string>& faults() const { return faults_; }
+  // How many of the keys in `ranges` the node has a value of.
+  size_t Stored(const NodeId& node, const HashRangeSet& ranges) const;
   // Names of the keys of which nobody accepts a write now.
   std::vector<std::string> NotWritable() const;
   const std::vector<Epoch>& reserved() const { return reserved_; }
@@ -95,6 +97,7 @@ class MachineWorld {
     }
     return std::nullopt;
   }
+  std::optional<PrepareTask> PrepareOf(const NodeId& node, PrepareTask::Mode mode) const;
 
  private:
   struct Owner {

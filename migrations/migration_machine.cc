@@ -279,7 +279,7 @@ void MigrationMachine::AbsorbReport(const TaskReport& report, const MachineView&
   } else if (const auto* fence = std::get_if<FenceAck>(&report.body)) {
     if (!IsRepeat(reports.fence, *fence)) reports.fence = *fence;
   } else if (const auto* prepared = std::get_if<PreparedReport>(&report.body)) {
-    reports.prepared = *prepared;
+    reports.prepared[prepared->mode] = *prepared;
   } else if (const auto* failure = std::get_if<TaskFailure>(&report.body)) {
     reports.failure = *failure;
   }

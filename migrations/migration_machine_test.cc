@@ -683,6 +683,63 @@ TEST(MachineTest, UndoWithoutADirtySetPurges) {
   ExpectCleanEnd(world);
 }
 
+std::vector<NodeId> DonorsOf(const std::optional<PrepareTask>& task) {
+  std::vector<NodeId> donors;
+  if (!task.has_value()) return donors;
+  for (const PrepareTask::Donor& donor : task->donors) donors.push_back(donor.source.donor);
+  return donors;
+}
+
+// One of two present owners has lost its memory: what the other one was given goes back all the
+// same.
+TEST(MachineTest, AnUndoDropsOnlyWhatALostOwnerHad) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Remove(1));
+  ASSERT_TRUE(world.RunToStage(Stage::kSoaking));
+  world.RestartNode("cache-02");
+  ASSERT_TRUE(world.Command(OperatorCommand::kUndo).ok());
+  ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>("cache-01").has_value(); }));
+  const auto dirty = world.PrepareOf("cache-01", PrepareTask::Mode::kDirty);
+  const auto purge = world.PrepareOf("cache-01", PrepareTask::Mode::kPurge);
+  EXPECT_THAT(DonorsOf(dirty), ElementsAre("cache-00"));
+  EXPECT_THAT(DonorsOf(purge), ElementsAre("cache-02"));
+  const HashRangeSet kept = RangesOf(*dirty);
+  EXPECT_FALSE(kept.Intersects(RangesOf(*purge)));
+  ASSERT_TRUE(world.RunToStage(Stage::kRolledBack));
+  EXPECT_GT(world.Stored("cache-01", kept), 0u);
+  ExpectCleanEnd(world);
+}
+
+// A second owner loses its memory after the first one's ranges were dropped: that answer is not one
+// for both.
+TEST(MachineTest, AnAnswerCountsForTheDonorsThatItNames) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Remove(1));
+  ASSERT_TRUE(world.RunToStage(Stage::kSoaking));
+  world.RestartNode("cache-02");
+  bool second = false;
+  std::vector<std::vector<NodeId>> answers;
+  world.set_report_filter([&](TaskReport& report) {
+    const auto* prepared = std::get_if<PreparedReport>(&report.body);
+    if (prepared == nullptr) return true;
+    if (prepared->mode == PrepareTask::Mode::kDirty) return false;
+    answers.push_back(prepared->donors);
+    // Nothing but the first answer arrives.
+    return !std::exchange(second, true);
+  });
+  ASSERT_TRUE(world.Command(OperatorCommand::kUndo).ok());
+  ASSERT_TRUE(world.RunUntil([&] { return second; }));
+  world.RestartNode("cache-00");
+  ASSERT_TRUE(world.RunUntil([&] { return answers.size() > 1; }));
+  EXPECT_EQ(answers.front(), (std::vector<NodeId>{"cache-02"}));
+  EXPECT_EQ(answers.back(), (std::vector<NodeId>{"cache-00", "cache-02"}));
+  EXPECT_EQ(world.record().stage, Stage::kUndoFencing);
+  world.RunUntil([] { return false; }, 20);
+  EXPECT_EQ(world.record().stage, Stage::kUndoFencing) << "the first answer was not for cache-00";
+  world.set_report_filter(nullptr);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kRolledBack);
+  ExpectCleanEnd(world);
+}
+
 // The owner closed with a whole dirty set, and lost its memory before all of it was fetched: what
 // it answered last counts no more, and the next attempt goes without the set.
 TEST(MachineTest, AnUndoWhosePresentOwnerLosesItsMemoryComesAgainWithAPurge) {
@@ -948,7 +1005,7 @@ TEST(MachineTest, APartitionedDonorIsPassedOverUnderThePolicyThatAllowsIt) {
     return MachineWorld::Crash::kNone;
   });
   ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>(kNew).has_value(); }));
-  EXPECT_EQ(world.TaskOf<PrepareTask>(kNew)->mode, PrepareTask::Mode::kPurge);
+  EXPECT_THAT(DonorsOf(world.PrepareOf(kNew, PrepareTask::Mode::kPurge)), ElementsAre(kDonor));
   ASSERT_EQ(world.record().evidence.size(), 1u);
   EXPECT_EQ(world.record().evidence[0].kind, EvidenceKind::kLease);
   ASSERT_TRUE(world.RunToStage(Stage::kCommitted));
@@ -958,6 +1015,39 @@ TEST(MachineTest, APartitionedDonorIsPassedOverUnderThePolicyThatAllowsIt) {
   EXPECT_EQ(world.record().stage, Stage::kSucceeded);
   EXPECT_GT(world.unowned(), absl::Seconds(8)) << "the price of it";
   EXPECT_LT(world.unowned(), absl::Seconds(25));
+  ExpectCleanEnd(world);
+}
+
+// What the recipient has of the donors that did answer stays.
+TEST(MachineTest, OnePartitionedDonorMakesItsOwnRangesColdAndNoOthers) {
+  MigrationPlan plan = Add();
+  plan.strategy.fence_policy = FencePolicy::kAckOrLease;
+  plan.strategy.commit_steps_ppm = {500'000, 1'000'000};
+  MachineWorld world(Base(PlacementKind::kDirectory), plan);
+  world.set_crash([&](int, const PersistCommand& command) {
+    if (command.step == Step::kFenceWave && !command.touch) world.SetConnected(kDonor, false);
+    return MachineWorld::Crash::kNone;
+  });
+  ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>(kNew).has_value(); }));
+  const auto changes = world.PrepareOf(kNew, PrepareTask::Mode::kChanges);
+  const auto purge = world.PrepareOf(kNew, PrepareTask::Mode::kPurge);
+  EXPECT_THAT(DonorsOf(changes), ElementsAre("cache-01", "cache-02"));
+  EXPECT_THAT(DonorsOf(purge), ElementsAre(kDonor));
+  // What is dropped is not filled again by the transfer, which goes on for all the rest.
+  const auto warm = world.TaskOf<WarmTask>(kNew);
+  ASSERT_TRUE(warm.has_value());
+  EXPECT_FALSE(RangesOf(warm->sources).Intersects(RangesOf(*purge)));
+  EXPECT_TRUE(RangesOf(warm->sources).Includes(RangesOf(*changes)));
+  EXPECT_TRUE(std::any_of(warm->sources.begin(), warm->sources.end(),
+                          [](const TransferSource& source) { return source.donor == kDonor; }))
+      << "its second wave is to be warm";
+  ASSERT_TRUE(world.RunToStage(Stage::kCommitted));
+  EXPECT_TRUE(world.record().unclean);
+  EXPECT_GT(world.Stored(kNew, RangesOf(*changes)), 0u);
+  world.SetConnected(kDonor, true);
+  world.set_crash(nullptr);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kSucceeded);
   ExpectCleanEnd(world);
 }
 
@@ -1000,7 +1090,7 @@ TEST(MachineTest, ALateAcknowledgementDoesNotMakeItClean) {
   deaf = false;
   world.RestartServer();
   ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>(kNew).has_value(); }));
-  EXPECT_EQ(world.TaskOf<PrepareTask>(kNew)->mode, PrepareTask::Mode::kPurge);
+  EXPECT_THAT(DonorsOf(world.PrepareOf(kNew, PrepareTask::Mode::kPurge)), ElementsAre(kDonor));
   ASSERT_TRUE(world.RunToStage(Stage::kCommitted));
   EXPECT_TRUE(world.record().unclean);
   world.RunToEnd();

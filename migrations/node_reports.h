@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "core/base/ids.h"
@@ -13,7 +14,7 @@ struct NodeReports {
   std::optional<WarmReport> warm;
   std::optional<VerifyReport> verify;
   std::optional<FenceAck> fence;
-  std::optional<PreparedReport> prepared;
+  std::map<PrepareTask::Mode, PreparedReport> prepared;
   std::optional<TaskFailure> failure;
 };
 

@@ -47,12 +47,13 @@ struct FenceTask {
   friend bool operator==(const FenceTask&, const FenceTask&) = default;
 };
 
-// To a recipient: be complete up to the donors' watermarks, then answer Prepared.
+// To a recipient: be complete up to the donors' watermarks, then answer Prepared. A hand-over has
+// one for each mode that its donors are in, each donor being in one of them.
 struct PrepareTask {
   enum class Mode : uint8_t {
     kChanges = 1,  // the warm transfer, up to each donor's watermark
     kDirty = 2,    // undo: the fenced owner's dirty set, applied with replace
-    kPurge = 3,    // no acknowledgement from the donor: drop everything in the ranges
+    kPurge = 3,    // nobody knows what these donors changed: drop everything in their ranges
   };
   struct Donor {
     TransferSource source;
@@ -77,6 +78,20 @@ struct Task {
   std::variant<WarmTask, VerifyTask, FenceTask, PrepareTask> body;
   friend bool operator==(const Task&, const Task&) = default;
 };
+
+// Of all sources, or donors.
+HashRangeSet RangesOf(const std::vector<TransferSource>& sources);
+HashRangeSet RangesOf(const PrepareTask& task);
+
+// Whether what was done for one of them is done for the other too: they differ at most in what
+// comes and goes with sessions (addresses, watermarks of repeated acknowledgements) and in limits.
+bool IsSameWork(const PrepareTask& a, const PrepareTask& b);
+
+// The task if it is a PrepareTask for kChanges, or null.
+const PrepareTask* ChangesTaskOf(const Task& task);
+
+// Whether the warm transfer of this task's nonce must live on for it.
+bool NeedsTransfer(const Task& task);
 
 // Answers. Each names the incarnation that gives it.
 struct WarmReport {
@@ -103,7 +118,8 @@ struct FenceAck {
 struct PreparedReport {
   Epoch epoch;
   PrepareTask::Mode mode = PrepareTask::Mode::kChanges;
-  std::vector<std::string> log_ids;  // per donor, in the task's order; not looked at for kPurge
+  std::vector<NodeId> donors;        // of the task, in its order, as all below
+  std::vector<std::string> log_ids;  // per donor; not looked at for kPurge
   std::vector<uint64_t> applied;     // position applied, per donor; looked at for kChanges only
   friend bool operator==(const PreparedReport&, const PreparedReport&) = default;
 };

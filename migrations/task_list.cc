@@ -1,6 +1,6 @@
 #include "migrations/task_list.h"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
 #include "migrations/handover.h"
@@ -22,22 +22,20 @@ std::string AddressOf(const NodeId& node, const Sessions& sessions) {
 }
 
 void AddWarmTasks(const MigrationRecord& record, const Sessions& sessions, TaskLists& tasks) {
-  std::map<NodeId, std::vector<RangeMove>> transfers = MovesByRecipient(RemainingMoves(record));
-  for (auto& [recipient, moves] : transfers) {
-    if (!DropsItsCopy(record, recipient)) continue;
-    // What it drops must not be filled again by the same transfer.
-    const auto later =
-        MovesByRecipient(MovesOfWaves(record.preview, record.wave + 1, record.preview.waves));
-    const auto rest = later.find(recipient);
-    moves = rest == later.end() ? std::vector<RangeMove>() : rest->second;
+  // What is dropped must not be filled again by the same transfer.
+  std::map<Flow, HashRangeSet> later;
+  for (RangeMove& move : MovesOfWaves(record.preview, record.wave + 1, record.preview.waves)) {
+    if (IsCopyVoid(record, move.from)) later[{move.from, move.to}] = std::move(move.ranges);
   }
-  for (const auto& [recipient, moves] : transfers) {
-    if (moves.empty()) continue;
+  for (const auto& [recipient, moves] : MovesByRecipient(RemainingMoves(record))) {
     WarmTask warm;
     warm.limits = record.plan.limits;
     for (const RangeMove& move : moves) {
       if (IsDead(record, move.from)) continue;
-      warm.sources.push_back({move.from, AddressOf(move.from, sessions), move.ranges});
+      const HashRangeSet ranges =
+          IsCopyVoid(record, move.from) ? later[{move.from, move.to}] : move.ranges;
+      if (ranges.empty()) continue;
+      warm.sources.push_back({move.from, AddressOf(move.from, sessions), ranges});
     }
     if (warm.sources.empty()) continue;
     tasks[recipient].push_back(MakeTask(record, 0, std::move(warm)));
@@ -50,17 +48,20 @@ void AddVerifyTasks(const MigrationRecord& record, TaskLists& tasks) {
   }
 }
 
-// REQUIRES: `terms` and `moves` name the same donors in the same order.
+// REQUIRES: each donor of `terms` is in `moves`.
 PrepareTask MakePrepareTask(const MigrationRecord& record, const PrepareTerms& terms,
                             const std::vector<RangeMove>& moves, const Sessions& sessions) {
   PrepareTask task;
   task.mode = terms.mode;
   task.epoch = record.wave_epoch;
   task.limits = record.plan.limits;
-  for (size_t i = 0; i < moves.size(); ++i) {
-    task.donors.push_back({{moves[i].from, AddressOf(moves[i].from, sessions), moves[i].ranges},
-                           terms.donors[i].log_id,
-                           terms.donors[i].watermark});
+  for (const PrepareTerms::Donor& donor : terms.donors) {
+    const auto move = std::find_if(moves.begin(), moves.end(), [&](const RangeMove& candidate) {
+      return candidate.from == donor.node;
+    });
+    task.donors.push_back({{donor.node, AddressOf(donor.node, sessions), move->ranges},
+                           donor.log_id,
+                           donor.watermark});
   }
   return task;
 }
@@ -85,11 +86,11 @@ void AddHandoverTasks(const MigrationRecord& record, const Reports& reports,
     tasks[donor].push_back(MakeTask(record, record.wave, FenceTask{ranges, floor}));
   }
   for (const auto& [recipient, its_moves] : MovesByRecipient(moves)) {
-    const std::optional<PrepareTerms> terms = PrepareTermsOf(record, recipient, reports);
-    if (!terms.has_value()) continue;
-    PrepareTask task = MakePrepareTask(record, *terms, its_moves, sessions);
-    task.kept = KeptCopies(record, recipient, task);
-    tasks[recipient].push_back(MakeTask(record, record.wave, std::move(task)));
+    for (const PrepareTerms& terms : PrepareTermsOf(record, recipient, reports)) {
+      PrepareTask task = MakePrepareTask(record, terms, its_moves, sessions);
+      task.kept = KeptCopies(record, recipient, task);
+      tasks[recipient].push_back(MakeTask(record, record.wave, std::move(task)));
+    }
   }
 }
 

@@ -12,12 +12,6 @@ namespace {
 
 constexpr uint32_t kPurgeCount = 500;
 
-HashRangeSet RangesOf(const PrepareTask& task) {
-  HashRangeSet ranges;
-  for (const PrepareTask::Donor& donor : task.donors) ranges = ranges.Union(donor.source.ranges);
-  return ranges;
-}
-
 }  // namespace
 
 Preparation::Preparation(TransferContext context, MigrationId migration, Id128 nonce,
@@ -29,7 +23,8 @@ Preparation::Preparation(TransferContext context, MigrationId migration, Id128 n
       first_(std::move(first)),
       changed_(std::move(changed)),
       notice_("preparing to own ranges of " + migration_),
-      task_(std::move(task)),
+      first_task_(std::move(task)),
+      task_(first_task_),
       thread_([this] { Run(); }) {}
 
 Preparation::~Preparation() {
@@ -133,6 +128,7 @@ absl::Status Preparation::Attempt(const PrepareTask& task, const Id128& nonce,
   report->mode = task.mode;
   if (task.mode == PrepareTask::Mode::kPurge) RETURN_IF_ERROR(PurgeRanges(nonce));
   for (const PrepareTask::Donor& donor : task.donors) {
+    report->donors.push_back(donor.source.donor);
     LogPosition applied{donor.log_id, donor.watermark};
     if (task.mode == PrepareTask::Mode::kDirty) {
       RETURN_IF_ERROR(PullDirty(donor, nonce, task.limits, &applied));

@@ -25,7 +25,9 @@ class Preparation {
               std::function<void()> first, std::function<void()> changed);
   ~Preparation();  // abandons and waits
 
-  // Addresses come and go.
+  // What it was made for.
+  const PrepareTask& FirstTask() const { return first_task_; }
+  // Addresses come and go. REQUIRES: it is the same work as FirstTask().
   void SetTask(const PrepareTask& task);
   // As of TransferClient.
   void Cancel();
@@ -55,6 +57,7 @@ class Preparation {
   const std::function<void()> first_;
   const std::function<void()> changed_;
   Notice notice_;
+  const PrepareTask first_task_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -104,6 +104,7 @@ TransferClient::Preparedness TransferClient::TryPrepare(const PrepareTask& task,
       const bool too_late = !streams && excluded_.Intersects(ranges);
       return too_late ? Preparedness::kTooLate : Preparedness::kNotYet;
     }
+    prepared.donors.push_back(donor.source.donor);
     prepared.log_ids.push_back(donor.log_id);
     prepared.applied.push_back(applied ? source.applied : source.promised);
   }

@@ -55,18 +55,6 @@ std::string_view TextFor(Verdict verdict) {
   return "refused";
 }
 
-HashRangeSet RangesOf(const std::vector<TransferSource>& sources) {
-  HashRangeSet ranges;
-  for (const TransferSource& source : sources) ranges = ranges.Union(source.ranges);
-  return ranges;
-}
-
-HashRangeSet RangesOf(const PrepareTask& task) {
-  HashRangeSet ranges;
-  for (const PrepareTask::Donor& donor : task.donors) ranges = ranges.Union(donor.source.ranges);
-  return ranges;
-}
-
 // An expired lease stands in for the acknowledgement of a donor that cannot be reached.
 bool EveryDonorIsFenced(const PrepareTask& task) {
   return std::all_of(task.donors.begin(), task.donors.end(),
@@ -78,6 +66,7 @@ PreparedReport Prepared(const PrepareTask& task) {
   report.epoch = task.epoch;
   report.mode = task.mode;
   for (const PrepareTask::Donor& donor : task.donors) {
+    report.donors.push_back(donor.source.donor);
     report.log_ids.push_back(donor.log_id);
     report.applied.push_back(donor.watermark);
   }
@@ -364,7 +353,9 @@ absl::Status GuardCore::Grant(const LeaseGrant& grant) {
 }
 
 GuardCore::TaskKey GuardCore::KeyOf(const Task& task) {
-  return {task.migration, task.wave, task.nonce, task.body.index()};
+  const auto* prepare = std::get_if<PrepareTask>(&task.body);
+  return {task.migration, task.wave, task.nonce, task.body.index(),
+          prepare == nullptr ? PrepareTask::Mode::kChanges : prepare->mode};
 }
 
 void GuardCore::SetTasks(const std::vector<Task>& tasks) {

@@ -62,7 +62,7 @@ class GuardCore final : public OwnerPort {
 
  private:
   // A task by what it is, whatever its details.
-  using TaskKey = std::tuple<MigrationId, uint32_t, Id128, size_t>;
+  using TaskKey = std::tuple<MigrationId, uint32_t, Id128, size_t, PrepareTask::Mode>;
   struct LiveTask {
     Task task;
     Instant since;

@@ -186,7 +186,7 @@ TEST_F(GuardCoreTest, TasksOfARecipientAreAnsweredAtOnceByDefault) {
     prepare.mode = mode;
     core_->SetTasks({MakeTask(prepare)});
     EXPECT_EQ(std::get<PreparedReport>(Next().body),
-              (PreparedReport{Epoch(7), mode, {"log"}, {42}}));
+              (PreparedReport{Epoch(7), mode, {"b"}, {"log"}, {42}}));
   }
 }
 

@@ -170,6 +170,7 @@ struct ReportBodyToProto {
     v1::PreparedReport* proto = out->mutable_prepared();
     proto->set_epoch(report.epoch.value);
     proto->set_mode(ToProto(report.mode));
+    for (const NodeId& donor : report.donors) proto->add_donors(donor);
     for (const std::string& log_id : report.log_ids) proto->add_log_ids(log_id);
     for (uint64_t position : report.applied) proto->add_applied(position);
   }
@@ -183,8 +184,13 @@ absl::StatusOr<PreparedReport> PreparedFromProto(const v1::PreparedReport& proto
   PreparedReport report;
   report.epoch = Epoch(proto.epoch());
   ASSIGN_OR_RETURN(report.mode, ModeFromProto("prepared.mode", proto.mode()));
+  RETURN_IF_ERROR(CheckCount("prepared.donors", proto.donors_size()));
   RETURN_IF_ERROR(CheckCount("prepared.log_ids", proto.log_ids_size()));
   RETURN_IF_ERROR(CheckCount("prepared.applied", proto.applied_size()));
+  for (const std::string& donor : proto.donors()) {
+    RETURN_IF_ERROR(ValidateId("prepared.donors", donor));
+    report.donors.push_back(donor);
+  }
   for (const std::string& log_id : proto.log_ids()) {
     RETURN_IF_ERROR(CheckLength("prepared.log_ids", log_id, kMaxLogIdBytes));
     report.log_ids.push_back(log_id);

@@ -41,7 +41,7 @@ TEST(WireTaskTest, ReportRoundTrip) {
   report.incarnation.low = 8;
   const std::vector<decltype(TaskReport::body)> bodies = {
       WarmReport{true, true, 1, 2, 3}, VerifyReport{4, 5, true}, FenceAck{Epoch(6), "log", 7, true},
-      PreparedReport{Epoch(9), PrepareTask::Mode::kPurge, {"x", "y"}, {1, 2}},
+      PreparedReport{Epoch(9), PrepareTask::Mode::kPurge, {"a", "b"}, {"x", "y"}, {1, 2}},
       TaskFailure{"engine refused a payload", false}};
   for (const auto& body : bodies) {
     report.body = body;
@@ -91,6 +91,12 @@ TEST(WireTaskTest, MalformedReportIsRefused) {
   EXPECT_THAT(TaskReportFromProto("a", report), StatusIs(kInvalid, "fence.log_id"));
   report.mutable_prepared()->set_mode(v1::PREPARE_MODE_UNSPECIFIED);
   EXPECT_THAT(TaskReportFromProto("a", report), StatusIs(kInvalid, "prepared.mode: 0"));
+  report.mutable_prepared()->set_mode(v1::PREPARE_MODE_PURGE);
+  report.mutable_prepared()->add_donors("no\nid");
+  EXPECT_THAT(TaskReportFromProto("a", report), StatusIs(kInvalid, "prepared.donors"));
+  report.mutable_prepared()->clear_donors();
+  for (int i = 0; i <= 100'000; ++i) report.mutable_prepared()->add_donors("b");
+  EXPECT_THAT(TaskReportFromProto("a", report), StatusIs(kInvalid, "prepared.donors: 100001"));
   report.set_incarnation("ABC");
   EXPECT_THAT(TaskReportFromProto("a", report), StatusIs(kInvalid, "incarnation: 'ABC'"));
 }

@@ -157,8 +157,9 @@ class ConductorTest : public ::testing::Test, public OwnerDirectory, public Publ
       report.body = FenceAck{fence->floor, "log", 5, true};
     } else {
       const auto& prepare = std::get<PrepareTask>(task.body);
-      PreparedReport prepared{prepare.epoch, prepare.mode, {}, {}};
+      PreparedReport prepared{prepare.epoch, prepare.mode, {}, {}, {}};
       for (const PrepareTask::Donor& donor : prepare.donors) {
+        prepared.donors.push_back(donor.source.donor);
         prepared.log_ids.push_back(donor.log_id);
         prepared.applied.push_back(donor.watermark);
       }

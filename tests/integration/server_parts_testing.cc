@@ -240,6 +240,7 @@ void ScriptedOwner::Answer(Stream& stream, const v1::TaskList& tasks) {
       report->mutable_prepared()->set_epoch(task.prepare().epoch());
       report->mutable_prepared()->set_mode(task.prepare().mode());
       for (const v1::PrepareDonor& donor : task.prepare().donors()) {
+        report->mutable_prepared()->add_donors(donor.source().donor());
         report->mutable_prepared()->add_log_ids(donor.log_id());
         report->mutable_prepared()->add_applied(donor.watermark());
       }

@@ -18,22 +18,6 @@ constexpr Nanos kRetryMin = 50 * kMilli;
 constexpr Nanos kRetryMax = 2 * kSecond;
 constexpr absl::Duration kWelcomeTimeout = absl::Seconds(15);
 
-HashRangeSet RangesOf(const PrepareTask& task) {
-  HashRangeSet ranges;
-  for (const PrepareTask::Donor& donor : task.donors) ranges = ranges.Union(donor.source.ranges);
-  return ranges;
-}
-
-const PrepareTask* AsChanges(const Task& task) {
-  const auto* prepare = std::get_if<PrepareTask>(&task.body);
-  return prepare != nullptr && prepare->mode == PrepareTask::Mode::kChanges ? prepare : nullptr;
-}
-
-bool NeedsTransfer(const Task& task) {
-  return std::holds_alternative<WarmTask>(task.body) ||
-         std::holds_alternative<VerifyTask>(task.body) || AsChanges(task) != nullptr;
-}
-
 }  // namespace
 
 Agent::Agent(World* world, NodeId node, Site site, int64_t rate_ppm, Nanos clock_start)
@@ -290,6 +274,7 @@ Agent::Key Agent::KeyOf(const Task& task) {
   if (const auto* prepare = std::get_if<PrepareTask>(&task.body)) {
     key.kind = Kind::kPrepare;
     key.epoch = prepare->epoch.value;
+    key.mode = prepare->mode;
   }
   return key;
 }
@@ -327,7 +312,7 @@ void Agent::SetTasks(const std::vector<Task>& tasks) {
   }
   for (const Task& task : tasks) {
     Entry& entry = tasks_[KeyOf(task)];
-    if (AsChanges(task) != nullptr && entry.task != task) entry.answered = false;
+    if (ChangesTaskOf(task) != nullptr && entry.task != task) entry.answered = false;
     entry.task = task;
   }
   BeginAll();
@@ -336,9 +321,10 @@ void Agent::SetTasks(const std::vector<Task>& tasks) {
 
 void Agent::BeginAll() {
   for (const Kind kind : {Kind::kFence, Kind::kWarm, Kind::kVerify, Kind::kPrepare}) {
-    if (kind != Kind::kFence && retiring_ > 0) return;
     for (auto& [key, entry] : tasks_) {
-      if (key.kind == kind) Begin(key, entry);
+      if (key.kind != kind) continue;
+      if (kind != Kind::kFence && retiring_ > 0) return;
+      Begin(key, entry);
     }
   }
 }
@@ -400,7 +386,7 @@ std::optional<LogPlace> Agent::FencedAt(const MigrationId& migration,
 bool Agent::IsPreparing(const Key& warm) const {
   return std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& item) {
     return item.first.migration == warm.migration && item.first.nonce == warm.nonce &&
-           AsChanges(item.second.task) != nullptr;
+           ChangesTaskOf(item.second.task) != nullptr;
   });
 }
 
@@ -420,21 +406,19 @@ void Agent::BeginWarm(const Key& key, const WarmTask& task) {
 }
 
 void Agent::BeginPreparation(const Key& key, Entry& entry, const PrepareTask& task) {
-  if (task.mode == PrepareTask::Mode::kChanges) {
-    if (entry.preparation) {
-      Retire(entry);
-      entry.answered = false;
-    }
+  if (task.mode == PrepareTask::Mode::kChanges) return;
+  if (entry.preparation && IsSameWork(entry.preparation->first_task, task)) {
+    entry.preparation->task = task;
     return;
   }
   if (entry.preparation) {
-    entry.preparation->task = task;
-    return;
+    Retire(entry);
+    if (retiring_ > 0) return;
   }
   entry.answered = false;
   entry.preparation = std::make_shared<Preparation>();
   entry.preparation->key = key;
-  entry.preparation->task = task;
+  entry.preparation->task = entry.preparation->first_task = task;
   const PreparationPtr preparation = entry.preparation;
   preparation->busy = true;
   const auto begin = [this, preparation] {
@@ -528,7 +512,7 @@ void Agent::Refresh() {
 }
 
 void Agent::RefreshPrepare(const Key& key, Entry& entry) {
-  const PrepareTask* task = AsChanges(entry.task);
+  const PrepareTask* task = ChangesTaskOf(entry.task);
   const TransferPtr transfer = TransferOf(key);
   if (entry.answered || task == nullptr || transfer == nullptr) return;
   PreparedReport report;
@@ -800,6 +784,7 @@ Agent::Preparedness Agent::TryPrepare(Transfer& transfer, const PrepareTask& tas
       const bool too_late = !streams && transfer.excluded.Intersects(ranges);
       return too_late ? Preparedness::kTooLate : Preparedness::kNotYet;
     }
+    report->donors.push_back(donor.source.donor);
     report->log_ids.push_back(donor.log_id);
     report->applied.push_back(applied ? source.applied : source.promised);
   }
@@ -993,6 +978,9 @@ void Agent::EndPreparation(const PreparationPtr& preparation, const absl::Status
       PreparedReport report;
       report.epoch = preparation->task.epoch;
       report.mode = preparation->task.mode;
+      for (const PrepareTask::Donor& donor : preparation->task.donors) {
+        report.donors.push_back(donor.source.donor);
+      }
       for (const LogPlace& place : preparation->applied) {
         report.log_ids.push_back(place.log_id);
         report.applied.push_back(place.position);

@@ -64,10 +64,12 @@ class Agent final : public Process {
     Id128 nonce;
     Kind kind = Kind::kWarm;
     uint64_t epoch = 0;
+    PrepareTask::Mode mode = PrepareTask::Mode::kChanges;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Preparation {
     Key key;
+    PrepareTask first_task;
     PrepareTask task;
     Id128 open;
     bool cancelled = false;

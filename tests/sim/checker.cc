@@ -161,24 +161,34 @@ void Checker::OnMigration(const MigrationId& id, const std::string& text,
   if (migration.stage != was && IsTerminal(migration.stage)) ++ended_[migration.stage];
   const bool fenced = was == Stage::kFencing || was == Stage::kUndoFencing;
   if (fenced && migration.stage != was) {
-    bool loses = false;
+    // Whose ranges may be lost, and nobody else's.
+    std::set<NodeId> lost;
     bool unclean = false;
     for (const auto& evidence : json.at("evidence")) {
-      unclean = unclean || evidence.at("kind").get<int>() != 1;  // an acknowledgement
-      loses = loses || (was == Stage::kUndoFencing && !evidence.at("dirty_complete").get<bool>());
+      const bool passed_over = evidence.at("kind").get<int>() != 1;  // no acknowledgement
+      unclean = unclean || passed_over;
+      if (passed_over ||
+          (was == Stage::kUndoFencing && !evidence.at("dirty_complete").get<bool>())) {
+        lost.insert(evidence.at("donor").get<NodeId>());
+      }
     }
-    // What the record says of it, for a donor that was given up may acknowledge all the same.
-    loses = loses || unclean || json.at("unclean").get<bool>();
+    // The one donor of a failover is taken for dead, and may acknowledge all the same. Other first
+    // waves are unclean by their evidence.
+    const bool failover = was == Stage::kFencing && json.at("unclean").get<bool>() && !unclean &&
+                          json.at("waves_committed").get<uint32_t>() == 1;
     const bool handed_over = migration.stage == Stage::kRolledBack ||
                              (was == Stage::kFencing && migration.stage == Stage::kCommitted &&
                               migration.wave_epoch == epoch_before);
     if (!handed_over) burned_.insert(epoch_before);
     if (handed_over && unclean) ++unclean_;
     for (const std::string& key : keys_) {
-      if (!handed_over || !loses) break;
+      if (!handed_over) break;
       const OwnedRange then = before->RangeOf(before->PointOf(key));
       const OwnedRange now = truth_->RangeOf(truth_->PointOf(key));
-      if (then.epoch != now.epoch) At(key).may_be_lost = true;
+      const bool is_lost = failover || lost.contains(before->nodes()[then.owner].id);
+      if (then.epoch != now.epoch && is_lost) {
+        At(key).may_be_lost = true;
+      }
     }
   }
   world_->OnStage(id, was, migration);
