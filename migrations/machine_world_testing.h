@@ -72,6 +72,7 @@ class MachineWorld {
   const MigrationRecord& record() const { return record_; }
   const MigrationMachine& machine() const { return *machine_; }
   const Membership& head() const { return *head_; }
+  Membership::Ptr head_ptr() const { return head_; }
   const std::map<NodeId, std::vector<Task>>& tasks() const { return decision_.tasks; }
   const std::vector<std::string>& steps() const { return steps_; }  // taken, touches too
   const std::vector<std::string>& faults() const { return faults_; }

@@ -249,6 +249,7 @@ void MigrationMachine::AbsorbPersisted(const MachineView& view) {
   }
   stage_entered_ = view.now;
   fence_since_ = view.now;
+  undo_wanted_.reset();
   SnapshotBeliefs(view);
   if (before == Stage::kUndoFencing && record_.undo_requested) {
     retry_undo_ = view.now + FenceTimeout(view);
@@ -802,8 +803,26 @@ std::optional<PersistCommand> MigrationMachine::TryUndo(const MachineView& view)
   }
   const Claim connected = AllConnected(NodesOf(CommittedFlows(record_)), view.sessions);
   held_ = connected.holds ? "" : "the undo is " + connected.missing;
-  if (!connected.holds) return std::nullopt;
+  if (!connected.holds || WaitsForOwners(view)) return std::nullopt;
   return Take(Step::kFenceUndo, kUndoPossible, draft_.failure, view);
+}
+
+// A present owner notes what it changes from the version on that made it the owner. Asked before it
+// has that version, it could not say that it has changed nothing yet, and what the others have
+// would be dropped. One whose watch stands still is waited for as long as for a fence.
+bool MigrationMachine::WaitsForOwners(const MachineView& view) {
+  if (!undo_wanted_.has_value()) undo_wanted_ = UndoWanted{view.head->version(), view.now};
+  const Instant until = undo_wanted_->since + FenceTimeout(view);
+  if (view.now >= until) return false;
+  for (const NodeId& owner : RecipientsOf(CommittedFlows(record_))) {
+    const Version applied = view.sessions.at(owner).applied_version;
+    if (applied >= undo_wanted_->version) continue;
+    held_ = fmt::format("the undo waits for {} to apply version {}: it has version {}", owner,
+                        undo_wanted_->version.value, applied.value);
+    WakeAt(until);
+    return true;
+  }
+  return false;
 }
 
 std::optional<PersistCommand> MigrationMachine::DecideSoaking(const MachineView& view) {

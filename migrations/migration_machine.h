@@ -168,6 +168,7 @@ class MigrationMachine {
   void ApplyDue(const MachineEvent& event, const MachineView& view);
   std::optional<PersistCommand> NewAttempt(const std::string& reason, const MachineView& view);
   std::optional<PersistCommand> TryUndo(const MachineView& view);
+  bool WaitsForOwners(const MachineView& view);
   std::optional<PersistCommand> PassOverExpired(const MachineView& view);
   bool MayPassOver(const NodeId& donor) const;
   bool RestsAfterFailedWave(const MachineView& view);
@@ -202,6 +203,12 @@ class MigrationMachine {
   Instant retry_persist_;  // after a conflict
   Instant retry_undo_;     // after an undo that was given up
   Instant wake_at_ = Instant::Never();
+  // Since when an undo waits in this stage, and the version that its owners are to have.
+  struct UndoWanted {
+    Version version;
+    Instant since;
+  };
+  std::optional<UndoWanted> undo_wanted_;
 };
 
 // The record of a new migration at revision 0 in stage Planned.

@@ -683,6 +683,42 @@ TEST(MachineTest, UndoWithoutADirtySetPurges) {
   ExpectCleanEnd(world);
 }
 
+// The new owner has not seen the version that made it one, and has changed nothing yet: nothing is
+// dropped for that.
+TEST(MachineTest, AnUndoWaitsUntilItsOwnersKnowThatTheyAreOwners) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Add());
+  ASSERT_TRUE(world.RunToStage(Stage::kFencing));
+  world.StallWatch(kNew, world.head_ptr());
+  ASSERT_TRUE(world.RunToStage(Stage::kCommitted));
+  ASSERT_TRUE(world.Command(OperatorCommand::kUndo).ok());
+  ASSERT_TRUE(world.RunUntil([&] {
+    return world.machine().Progress().held.starts_with("the undo waits for cache-03 to apply");
+  })) << world.machine().Progress().held;
+  EXPECT_EQ(world.machine().Progress().held,
+            "the undo waits for cache-03 to apply version 43: it has version 42");
+  world.StallWatch(kNew, nullptr);
+  ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>(kDonor).has_value(); }));
+  EXPECT_EQ(world.TaskOf<PrepareTask>(kDonor)->mode, PrepareTask::Mode::kDirty);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kRolledBack);
+  ExpectCleanEnd(world);
+}
+
+TEST(MachineTest, AnUndoDoesNotWaitForEverForAWatchThatStandsStill) {
+  MachineWorld world(Base(PlacementKind::kDirectory), Add());
+  ASSERT_TRUE(world.RunToStage(Stage::kFencing));
+  world.StallWatch(kNew, world.head_ptr());
+  ASSERT_TRUE(world.RunToStage(Stage::kCommitted));
+  ASSERT_TRUE(world.Command(OperatorCommand::kUndo).ok());
+  const Instant asked = world.now();
+  ASSERT_TRUE(world.RunToStage(Stage::kUndoFencing));
+  EXPECT_GE(world.now() - asked, absl::Seconds(20)) << "the fence timeout";
+  ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>(kDonor).has_value(); }));
+  EXPECT_EQ(world.TaskOf<PrepareTask>(kDonor)->mode, PrepareTask::Mode::kPurge);
+  ASSERT_TRUE(world.RunToEnd());
+  EXPECT_EQ(world.record().stage, Stage::kRolledBack);
+}
+
 std::vector<NodeId> DonorsOf(const std::optional<PrepareTask>& task) {
   std::vector<NodeId> donors;
   if (!task.has_value()) return donors;

@@ -158,6 +158,21 @@ void Checker::OnMigration(const MigrationId& id, const std::string& text,
                        StageName(migration.stage), migration.wave, migration.wave_epoch.value,
                        truth_->version().value);
   });
+  if (migration.stage == Stage::kFencing && json.at("waves_committed").get<uint32_t>() == 0) {
+    migration.losses_before = losses_;
+  }
+  const bool asked =
+      json.at("undo_requested").get<bool>() || json.at("abort_requested").get<bool>();
+  if (asked && !migration.undo_asked) migration.undo_asked = world_->scheduler().now();
+  if (migration.stage == Stage::kUndoFencing && migration.stage != was) {
+    migration.ignorant.clear();
+    const bool waited = world_->scheduler().now() - *migration.undo_asked >= 45 * kMilli;
+    for (const auto& engine : world_->engines()) {
+      const OwnerView* const view = ViewOf(*engine);
+      const bool behind = view != nullptr && view->membership()->version() < truth_->version();
+      if (waited && behind) migration.ignorant.insert(engine->node());
+    }
+  }
   if (migration.stage != was && IsTerminal(migration.stage)) ++ended_[migration.stage];
   const bool fenced = was == Stage::kFencing || was == Stage::kUndoFencing;
   if (fenced && migration.stage != was) {
@@ -167,10 +182,14 @@ void Checker::OnMigration(const MigrationId& id, const std::string& text,
     for (const auto& evidence : json.at("evidence")) {
       const bool passed_over = evidence.at("kind").get<int>() != 1;  // no acknowledgement
       unclean = unclean || passed_over;
-      if (passed_over ||
-          (was == Stage::kUndoFencing && !evidence.at("dirty_complete").get<bool>())) {
-        lost.insert(evidence.at("donor").get<NodeId>());
-      }
+      const NodeId donor = evidence.at("donor").get<NodeId>();
+      // Who lost its memory since it may have become an owner does not know what it has changed;
+      // nor does who does not know yet that it is one, for which an undo waits for a fence timeout,
+      // of which the shortest has 50 ms. Everybody else does.
+      const bool forgot = lost_at_[donor] > migration.losses_before;
+      const bool ignorant = migration.ignorant.contains(donor);
+      const bool unknown = !evidence.at("dirty_complete").get<bool>() && (forgot || ignorant);
+      if (passed_over || (was == Stage::kUndoFencing && unknown)) lost.insert(donor);
     }
     // The one donor of a failover is taken for dead, and may acknowledge all the same. Other first
     // waves are unclean by their evidence.
@@ -344,6 +363,7 @@ void Checker::CheckValues(const Engine& engine) {
 }
 
 void Checker::OnEngineLost(const Engine& engine) {
+  lost_at_[engine.node()] = ++losses_;
   for (const std::string& key : keys_) {
     const OwnedRange range = truth_->RangeOf(truth_->PointOf(key));
     const OwnerView* view = ViewOf(engine);

@@ -65,6 +65,9 @@ class Checker {
     bool awaiting_promotion = false;
     bool paused = false;
     uint64_t revision = 0;
+    uint64_t losses_before = 0;  // engines that were lost before its first wave was fenced
+    std::optional<Nanos> undo_asked;
+    std::set<NodeId> ignorant;  // present owners that did not know it when an undo had waited
   };
   const std::map<MigrationId, Migration>& migrations() const { return migrations_; }
   std::vector<MigrationId> Active() const;
@@ -108,6 +111,8 @@ class Checker {
   std::set<Epoch> burned_;
   Epoch next_epoch_;
   Term term_;
+  uint64_t losses_ = 0;                 // of engines, so far
+  std::map<NodeId, uint64_t> lost_at_;  // the number of each node's last one
   uint64_t acknowledged_ = 0;
   uint64_t unclean_ = 0;
   std::vector<std::string> violations_;
