@@ -36,10 +36,12 @@ std::string MutationName(std::string_view method, std::string_view resource, abs
   return fmt::format("{} {} {}", method, resource, absl::ToUnixNanos(time));
 }
 
-absl::StatusOr<std::string> MakeLastingDirectory() {
-  const char* const base = std::getenv("TMPDIR");
-  std::string path =
-      fmt::format("{}/warmring-violation-XXXXXX", base == nullptr || *base == '\0' ? "/tmp" : base);
+absl::StatusOr<std::string> MakeLastingDirectory(std::string parent) {
+  if (parent.empty()) {
+    const char* const base = std::getenv("TMPDIR");
+    parent = base == nullptr || *base == '\0' ? "/tmp" : base;
+  }
+  std::string path = parent + "/warmring-violation-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return absl::InternalError(fmt::format("{} cannot be made", path));
   }
@@ -177,7 +179,7 @@ absl::Status Chronicle::JudgeAll() {
 }
 
 absl::Status Chronicle::Save(const std::vector<Event>& events, const std::string& findings) {
-  ASSIGN_OR_RETURN(const std::string directory, MakeLastingDirectory());
+  ASSIGN_OR_RETURN(const std::string directory, MakeLastingDirectory(evidence_directory_));
   RETURN_IF_ERROR(history::WriteHistory(events, directory + "/history.jsonl"));
   WriteText(directory + "/findings.txt", fmt::format("{}\n{}\n", title_, findings));
   WriteText(directory + "/warmringd.log", cluster_->Server().LogText());
