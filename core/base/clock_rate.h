@@ -11,10 +11,11 @@ namespace warmring {
 // promise while clocks are within the bound on their rates, and of what happens beyond it. A value.
 //
 // In builds with WARMRING_FAILPOINTS, and in no other, the environment variable WARMRING_CLOCK_RATE
-// ("1.02") is the rate of a process' readings of CLOCK_BOOTTIME from its first one on: of warmringd,
-// of what uses the client library, such as agents, and of a Redis with the module. No reading leaves
-// its process (what is sent are durations and sequence numbers), so that those of two processes are
-// never compared. A text that is no rate ends a process at its start, and the module does not load.
+// ("1.02") is the rate of a process' readings of CLOCK_BOOTTIME from its first one on: of
+// warmringd, of what uses the client library, such as agents, and of a Redis with the module. No
+// reading leaves its process (what is sent are durations and sequence numbers), so that those of
+// two processes are never compared. A text that is no rate ends a process at its start, and the
+// module does not load.
 class ClockRate {
  public:
   static constexpr double kLeast = 0.1;

@@ -35,12 +35,12 @@ TEST(ClockRateTest, ReadsRates) {
 TEST(ClockRateTest, RefusesWhatIsNoRate) {
   const std::string nul("1\0", 2);
   for (const std::string& text :
-       {std::string("0"), std::string("0.0"), std::string("-0"), std::string("-1"),
-        std::string("-1.02"), std::string("+1"), std::string("0.0999"), std::string("10.001"),
-        std::string("1e0"), std::string("1e400"), std::string("0x1"), std::string("nan"),
-        std::string("-nan"), std::string("inf"), std::string("infinity"), std::string("1,02"),
-        std::string("1.0.2"), std::string("1.02 "), std::string(" 1.02"), std::string("102%"),
-        std::string("fast"), std::string("."), std::string(400, '9'), nul}) {
+       {std::string("0"),     std::string("0.0"),   std::string("-0"),       std::string("-1"),
+        std::string("-1.02"), std::string("+1"),    std::string("0.0999"),   std::string("10.001"),
+        std::string("1e0"),   std::string("1e400"), std::string("0x1"),      std::string("nan"),
+        std::string("-nan"),  std::string("inf"),   std::string("infinity"), std::string("1,02"),
+        std::string("1.0.2"), std::string("1.02 "), std::string(" 1.02"),    std::string("102%"),
+        std::string("fast"),  std::string("."),     std::string(400, '9'),   nul}) {
     EXPECT_THAT(ClockRate::Parse(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
   }
 }

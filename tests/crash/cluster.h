@@ -105,8 +105,8 @@ class Cluster {
   void SetRecorder(history::Recorder* recorder) { recorder_ = recorder; }
 
   // The calls below are repeated while warmringd is dead or stopped, as a patient operator would:
-  // a request id makes the repetition harmless. Errors: DeadlineExceeded with the last answer, which may be that something is in the way;
-  // whatever warmringd refuses.
+  // a request id makes the repetition harmless. Errors: DeadlineExceeded with the last answer,
+  // which may be that something is in the way; whatever warmringd refuses.
 
   // `plan` has the changes; the rest is filled in here.
   [[nodiscard]] absl::StatusOr<v1::Migration> Submit(const MigrationId& id, v1::MigrationPlan plan,

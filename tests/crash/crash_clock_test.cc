@@ -20,13 +20,13 @@
 #include "tests/support/wait.h"
 
 // The story: the clocks of two owners run at different rates, one 2 % fast and one 2 % slow, and
-// warmringd's own may too. A donor's agent, or all of the donor, is suspended as its wave is fenced;
-// the wave is committed when warmringd takes the donor's lease for over, and from that moment on
-// the donor's Redis must take no write of what it had, by its own clock alone.
+// warmringd's own may too. A donor's agent, or all of the donor, is suspended as its wave is
+// fenced; the wave is committed when warmringd takes the donor's lease for over, and from that
+// moment on the donor's Redis must take no write of what it had, by its own clock alone.
 //
 // Why 2 % is not too much for a bound of 1 %: warmringd adds a hundredth of the lease and 100 ms to
-// what it believes. With a lease of 1 s that is 1110 ms of its own clock, which are at least 1088 ms
-// when it runs 2 % fast, and an owner that runs 2 % slow ends its lease after 1021 ms.
+// what it believes. With a lease of 1 s that is 1110 ms of its own clock, which are at least 1088
+// ms when it runs 2 % fast, and an owner that runs 2 % slow ends its lease after 1021 ms.
 //
 // The last test is the proof that such a split would be seen: the donor's clock is far beyond the
 // bound, and its Redis does take writes by an epoch that is over.

@@ -132,8 +132,9 @@ class CrashPauseTest : public ::testing::Test {
     }
     if (pause.agent) RETURN_IF_ERROR(donor.agent->Server().Latest().Kill(SIGCONT));
     ASSIGN_OR_RETURN(const v1::Migration ended, rig_->AwaitCleanEnd(id));
-    return fmt::format("{}{}{}", Describe(ended), ended.unclean() ? " (unclean)" : "",
-                       late.Size() == 0 ? "" : fmt::format(", {} late writes refused", late.Size()));
+    return fmt::format(
+        "{}{}{}", Describe(ended), ended.unclean() ? " (unclean)" : "",
+        late.Size() == 0 ? "" : fmt::format(", {} late writes refused", late.Size()));
   }
 
   std::unique_ptr<Rig> rig_;
