@@ -4,12 +4,14 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "core/base/clock_rate.h"
 #include "core/base/ids.h"
 
 namespace warmring {
@@ -22,6 +24,28 @@ constexpr std::string_view kDatasetReplaced = "the dataset was replaced";
 
 // Never destroyed: the server may still call us while it exits.
 RedisModule* the_module = nullptr;
+
+#ifdef WARMRING_FAILPOINTS
+// Set before the first reading.
+ClockRate the_clock_rate;
+
+// The environment variable WARMRING_CLOCK_RATE. Returns what is wrong with it, or an empty string.
+std::string ReadClockRate() {
+  const char* const text = std::getenv("WARMRING_CLOCK_RATE");
+  const absl::StatusOr<ClockRate> rate = ClockRate::Parse(text == nullptr ? "" : text);
+  if (!rate.ok()) return std::string(rate.status().message());
+  the_clock_rate = *rate;
+  return "";
+}
+
+Instant AtRate(Instant now) {
+  static const Instant anchor = now;
+  return the_clock_rate.Scale(anchor, now);
+}
+#else
+std::string ReadClockRate() { return ""; }
+Instant AtRate(Instant now) { return now; }
+#endif
 
 uint64_t RandomNumber() {
   std::array<unsigned char, 8> bytes{};
@@ -119,6 +143,7 @@ int Load(redis::Context* context, redis::String** argv, int argc) {
   OwnerLimits limits;
   const std::string wrong = ParseLimits(argv, argc, limits);
   if (!wrong.empty()) return Refuse(context, wrong);
+  if (const std::string rate = ReadClockRate(); !rate.empty()) return Refuse(context, rate);
 
   // 31 bits: any integer of any client holds it, and what is added.
   const uint64_t generation = RandomNumber() >> 33;
@@ -145,7 +170,7 @@ RedisModule& TheModule() { return *the_module; }
 Instant BootNow() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
-  return {now.tv_sec * 1'000'000'000 + now.tv_nsec};
+  return AtRate({now.tv_sec * 1'000'000'000 + now.tv_nsec});
 }
 
 Incarnation FreshIncarnation() { return Incarnation{{RandomNumber(), RandomNumber()}}; }

@@ -387,12 +387,17 @@ absl::StatusOr<KillRuns> RunKills(absl::Duration within) {
     ASSIGN_OR_RETURN(const auto process, support::Process::Start(std::move(options)));
     ASSIGN_OR_RETURN(const support::ExitStatus ended, process->Wait(absl::Minutes(10)));
     const std::string log = process->LogText();
+    const uint64_t before = result.runs;
     for (size_t at = log.find(" of "); at != std::string::npos; at = log.find(" of ", at + 1)) {
       // "3 of 8: ...", at the beginning of a line.
       const size_t line = log.rfind('\n', at) + 1;
       if (log.find_first_not_of("0123456789", line) == at) ++result.runs;
     }
     if (!ended.Succeeded()) {
+      if (result.runs == before) {
+        return absl::InternalError("the kill test ended before its first run: " +
+                                   process->LogTail());
+      }
       ++result.violations;
       fmt::print(stderr, "{}\n", process->LogTail());
     }

@@ -52,6 +52,8 @@ absl::Status Audit::Run(absl::Duration within) {
   }
   RETURN_IF_ERROR(CheckHistory(head));
   for (CacheNode& node : cluster_->Nodes()) {
+    RETURN_IF_ERROR(support::WaitUntilOk(fmt::format("{} to be attached", node.id), within,
+                                         [&] { return CheckAttached(node, *head); }));
     RETURN_IF_ERROR(support::WaitUntilOk(fmt::format("{} to hold only what it owns", node.id),
                                          within, [&] { return CheckStored(node, *head); }));
     RETURN_IF_ERROR(CheckReadable(node, *head));
@@ -79,6 +81,20 @@ absl::Status Audit::CheckHistory(const Membership::Ptr& head) {
   if (before == nullptr || before->digest() != head->digest()) {
     return absl::DataLossError(
         fmt::format("version {} went back or changed its content", head->version().value));
+  }
+  return absl::OkStatus();
+}
+
+// warmringd may still know nothing of a Redis that was killed just now.
+absl::Status Audit::CheckAttached(CacheNode& node, const Membership& head) {
+  for (size_t key = 0; key < ledger_->Size(); ++key) {
+    const std::string name = Ledger::KeyName(key);
+    const Route route = RouteKey(head, name);
+    if (head.nodes()[route.owner].id != node.id) continue;
+    ASSIGN_OR_RETURN(const support::RedisReply reply,
+                     node.redis->Command(
+                         {"WR.READ", FormatEpochWord(head.history(), route.epoch), "GET", name}));
+    return reply.IsError() ? absl::UnavailableError(reply.Describe()) : absl::OkStatus();
   }
   return absl::OkStatus();
 }

@@ -32,6 +32,7 @@ class Audit {
 
  private:
   absl::Status CheckHistory(const Membership::Ptr& head);
+  absl::Status CheckAttached(CacheNode& node, const Membership& head);
   absl::Status CheckStored(CacheNode& node, const Membership& head);
   absl::Status CheckReadable(CacheNode& node, const Membership& head);
   absl::Status CheckRefusesStrangers(CacheNode& node, const Membership& head);

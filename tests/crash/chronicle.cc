@@ -20,6 +20,10 @@ namespace {
 using history::Event;
 using history::Kind;
 
+// The time of a commit is taken before its version is written, and moved from the wall clock to the
+// recorder's, which are not read at the same instant.
+constexpr int64_t kRounding = 1'000'000;
+
 Event Named(Kind kind, std::string text) {
   Event event;
   event.kind = kind;
@@ -32,10 +36,12 @@ std::string MutationName(std::string_view method, std::string_view resource, abs
   return fmt::format("{} {} {}", method, resource, absl::ToUnixNanos(time));
 }
 
-absl::StatusOr<std::string> MakeLastingDirectory() {
-  const char* const base = std::getenv("TMPDIR");
-  std::string path =
-      fmt::format("{}/warmring-violation-XXXXXX", base == nullptr || *base == '\0' ? "/tmp" : base);
+absl::StatusOr<std::string> MakeLastingDirectory(std::string parent) {
+  if (parent.empty()) {
+    const char* const base = std::getenv("TMPDIR");
+    parent = base == nullptr || *base == '\0' ? "/tmp" : base;
+  }
+  std::string path = parent + "/warmring-violation-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return absl::InternalError(fmt::format("{} cannot be made", path));
   }
@@ -86,8 +92,8 @@ absl::Status Chronicle::ReadVersions() {
       if (before != tenures_.end() && before->second == tenure) continue;
       tenures_[key.arc] = tenure;
       Event commit = Named(Kind::kCommit, "");
-      // The time is taken before the version is written, and rounded.
-      commit.t0 = time - 1'000'000;
+      // Whole seconds, rounded down; the store knows them to the nanosecond (ReadStore).
+      commit.t0 = time - kRounding;
       commit.arc = key.arc;
       commit.owner = tenure.owner;
       commit.epoch = tenure.epoch.value;
@@ -130,6 +136,14 @@ absl::Status Chronicle::ReadStore() {
                    store->Get(schema::HeadKey(cluster_->Keyspace())));
   if (!head_text) return absl::DataLossError("the store has no head");
   ASSIGN_OR_RETURN(const schema::HeadRecord head, schema::DecodeHead(*head_text));
+  for (const auto& [index, migration] : commits_) {
+    Event& commit = of_store_[index];
+    ASSIGN_OR_RETURN(const std::optional<std::string> row,
+                     store->Get(schema::DeltaKey(cluster_->Keyspace(), Version(commit.version))));
+    if (!row) return absl::DataLossError(fmt::format("version {} has no record", commit.version));
+    ASSIGN_OR_RETURN(const schema::VersionEntry entry, schema::DecodeVersion(*row));
+    commit.t0 = history::Recorder::FromWallNanos(absl::ToUnixNanos(entry.record.time)) - kRounding;
+  }
   for (uint64_t epoch = 1; epoch < head.next_epoch.value; ++epoch) {
     if (epochs_.contains(Epoch(epoch))) continue;
     Event burned = Named(Kind::kBurn, "");
@@ -165,7 +179,7 @@ absl::Status Chronicle::JudgeAll() {
 }
 
 absl::Status Chronicle::Save(const std::vector<Event>& events, const std::string& findings) {
-  ASSIGN_OR_RETURN(const std::string directory, MakeLastingDirectory());
+  ASSIGN_OR_RETURN(const std::string directory, MakeLastingDirectory(evidence_directory_));
   RETURN_IF_ERROR(history::WriteHistory(events, directory + "/history.jsonl"));
   WriteText(directory + "/findings.txt", fmt::format("{}\n{}\n", title_, findings));
   WriteText(directory + "/warmringd.log", cluster_->Server().LogText());

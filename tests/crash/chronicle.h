@@ -28,6 +28,8 @@ class Chronicle {
 
   // For what is kept of a history that breaks a rule: the seed, the migration.
   void SetTitle(std::string title) { title_ = std::move(title); }
+  // In place of the directory of temporary files; empty: that.
+  void SetEvidenceDirectory(std::string path) { evidence_directory_ = std::move(path); }
 
   // Reads what is new in the store and judges the history so far. A violation is saved, with the
   // logs of all processes, in a directory that stays.
@@ -56,6 +58,7 @@ class Chronicle {
   const std::vector<HistoryKey> keys_;
   const history::Recorder* const recorder_;
   std::string title_;
+  std::string evidence_directory_;
 
   struct Tenure {
     NodeId owner;

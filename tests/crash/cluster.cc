@@ -25,7 +25,8 @@ bool MayBeRepeated(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ||
          status.code() == absl::StatusCode::kDeadlineExceeded ||
          status.code() == absl::StatusCode::kCancelled ||
-         // The request was made before and is still under way.
+         // The request was made before and is still under way; or something else is in the way,
+         // and may end.
          status.code() == absl::StatusCode::kAborted;
 }
 
@@ -37,12 +38,15 @@ absl::StatusOr<Response> Call(std::string_view what, Stub& stub,
                               const Request& request) {
   Response response;
   absl::Status answer;
+  int calls = 0;
   const absl::Status answered =
       support::WaitUntilOk(fmt::format("an answer to {}", what), kPatience, [&] {
         grpc::ClientContext context;
         context.set_deadline(absl::ToChronoTime(absl::Now() + kCallDeadline));
         answer = wire::FromGrpcStatus((stub.*method)(&context, request, &response));
-        return MayBeRepeated(answer) ? answer : absl::OkStatus();
+        ++calls;
+        if (!MayBeRepeated(answer)) return absl::OkStatus();
+        return absl::UnavailableError(fmt::format("call {}: {}", calls, answer.ToString()));
       });
   if (!answered.ok()) return answered;
   if (!answer.ok()) return answer;
@@ -69,6 +73,12 @@ support::Environment Failpoints(const std::string& failpoints) {
   return {{"WARMRING_FAILPOINTS", failpoints}};
 }
 
+support::Environment EnvironmentOf(const std::map<NodeId, support::Environment>& environments,
+                                   const NodeId& node) {
+  const auto found = environments.find(node);
+  return found == environments.end() ? support::Environment() : found->second;
+}
+
 v1::Node NodeProto(const CacheNode& node) {
   v1::Node proto;
   proto.set_id(node.id);
@@ -89,6 +99,7 @@ absl::Status Cluster::StartProcesses() {
   support::WarmringdOptions server_options;
   server_options.lease = options_.lease;
   server_options.extra_args = options_.server_args;
+  server_options.env = options_.server_environment;
   ASSIGN_OR_RETURN(server_, support::WarmringdServer::Start(server_options));
   const auto channel = ChannelTo(server_->Address());
   keyspaces_ = v1::KeyspaceService::NewStub(channel);
@@ -104,7 +115,7 @@ absl::Status Cluster::StartProcesses() {
   for (size_t i = 0; i < options_.nodes; ++i) {
     CacheNode node;
     node.id = fmt::format("node-{}", static_cast<char>('a' + i));
-    redis_options.env = EnvironmentOf(node.id);
+    redis_options.env = EnvironmentOf(options_.redis_environments, node.id);
     ASSIGN_OR_RETURN(node.redis, support::RedisServer::Start(redis_options));
     if (options_.proxies) {
       ASSIGN_OR_RETURN(node.to_server, support::TcpProxy::Start(server_->Port()));
@@ -120,7 +131,7 @@ absl::Status Cluster::StartProcesses() {
     agent_options.keyspace = options_.keyspace;
     agent_options.node = node.id;
     agent_options.redis_port = node.redis->Port();
-    agent_options.env = EnvironmentOf(node.id);
+    agent_options.env = EnvironmentOf(options_.agent_environments, node.id);
     if (options_.proxies) {
       agent_options.server = node.to_server->Address();
       agent_options.extra_args = {"--advertise=" + node.to_agent->Address()};
@@ -140,11 +151,6 @@ absl::Status Cluster::CreateKeyspace() {
   request.set_request_id("create");
   return Call("CreateKeyspace", *keyspaces_, &v1::KeyspaceService::Stub::CreateKeyspace, request)
       .status();
-}
-
-support::Environment Cluster::EnvironmentOf(const NodeId& node) const {
-  const auto found = options_.environments.find(node);
-  return found == options_.environments.end() ? support::Environment() : found->second;
 }
 
 std::string Cluster::DialledBy(std::string_view address) const {

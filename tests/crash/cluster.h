@@ -43,8 +43,10 @@ struct ClusterOptions {
   std::string lease = "1s";
   // Each pair of processes talks through a network of its own, which can be made bad.
   bool proxies = false;
-  // Of a node's Redis and agent.
-  std::map<NodeId, support::Environment> environments = {};
+  // Of processes, in every incarnation.
+  support::Environment server_environment = {};
+  std::map<NodeId, support::Environment> redis_environments = {};
+  std::map<NodeId, support::Environment> agent_environments = {};
   std::vector<std::string> server_args = {};
   uint32_t replication = 1;
 };
@@ -103,8 +105,8 @@ class Cluster {
   void SetRecorder(history::Recorder* recorder) { recorder_ = recorder; }
 
   // The calls below are repeated while warmringd is dead or stopped, as a patient operator would:
-  // a request id makes the repetition harmless. Errors: DeadlineExceeded with the last answer;
-  // whatever warmringd refuses.
+  // a request id makes the repetition harmless. Errors: DeadlineExceeded with the last answer,
+  // which may be that something is in the way; whatever warmringd refuses.
 
   // `plan` has the changes; the rest is filled in here.
   [[nodiscard]] absl::StatusOr<v1::Migration> Submit(const MigrationId& id, v1::MigrationPlan plan,
@@ -148,7 +150,6 @@ class Cluster {
   explicit Cluster(ClusterOptions options) : options_(std::move(options)) {}
 
   absl::Status StartProcesses();
-  support::Environment EnvironmentOf(const NodeId& node) const;
   absl::Status CreateKeyspace();
 
   const ClusterOptions options_;

@@ -20,7 +20,7 @@ namespace warmring::crash {
 namespace {
 
 // A snapshot of more than one piece.
-constexpr uint32_t kDirectoryBits = 18;
+constexpr uint32_t kDirectoryBits = 19;
 constexpr absl::Duration kWithin = absl::Seconds(60);
 
 class CrashClientTest : public ::testing::Test {

@@ -112,7 +112,9 @@ class CrashOwnerPointsTest : public ::testing::Test {
       terms.queue = true;
       v1::Change change;
       change.mutable_set_weight()->set_node("node-a");
-      change.mutable_set_weight()->set_weight(point.ends_with("unknown") ? 1.5 : 1.0);
+      change.mutable_set_weight()->set_weight(point.ends_with("unknown") ? 1.5
+                                              : point.ends_with("after") ? 1.0
+                                                                         : 2.0);
       return GetCluster().SubmitChange(second, change, terms).status();
     };
     RETURN_IF_ERROR(EndServerAt(point, submit_both));
@@ -160,12 +162,12 @@ TEST_F(CrashOwnerPointsTest, ServerAtOtherPersists) {
   runs.emplace(
       runs.begin() + 1, "p2.partial",
       [this](const MigrationId& id, const std::string& name) { return RunServerPoint(id, name); });
-  for (const char* point : {"pr.unknown", "pr.after"}) {
+  for (const char* point : {"pr.unknown", "pr.after", "pr.sent"}) {
     runs.emplace_back(point, [this](const MigrationId& id, const std::string& name) {
       return RunRetry(id, name);
     });
   }
-  for (const char* point : {"pq.unknown", "pq.after"}) {
+  for (const char* point : {"pq.unknown", "pq.after", "pq.sent"}) {
     runs.emplace_back(point, [this](const MigrationId& id, const std::string& name) {
       return RunQueue(id, name);
     });

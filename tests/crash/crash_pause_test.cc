@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "core/base/status_macros.h"
-#include "core/ownership/owner_view.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "gtest/gtest.h"
+#include "tests/crash/late_writes.h"
 #include "tests/crash/rig.h"
-#include "tests/support/redis_connection.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/wait.h"
 
@@ -60,16 +59,6 @@ std::vector<Pause> Pauses() {
   };
 }
 
-// Keys that are looked at to find so many for late writes.
-constexpr int kCandidates = 2000;
-constexpr size_t kLateWrites = 10;
-
-// A write that a client sent while its owner slept.
-struct LateWrite {
-  std::unique_ptr<support::RedisConnection> connection;
-  std::vector<std::string> words;
-};
-
 class CrashPauseTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -91,27 +80,6 @@ class CrashPauseTest : public ::testing::Test {
     const absl::Time end = absl::Now() + kPastTheLease;
     return support::WaitFor("the lease to be over", kHitWithin,
                             [end] { return absl::Now() > end; });
-  }
-
-  // Writes to `donor` of keys that it had before and has no more, by the epochs of before. They are
-  // in its sockets when this returns.
-  absl::StatusOr<std::vector<LateWrite>> SendLateWrites(const Membership& before, CacheNode& donor,
-                                                        const MigrationId& id) {
-    ASSIGN_OR_RETURN(const Membership::Ptr after, GetCluster().MembershipAt());
-    std::vector<LateWrite> late;
-    for (int number = 0; number < kCandidates && late.size() < kLateWrites; ++number) {
-      const std::string key = fmt::format("late-{}", number);
-      const Route route = RouteKey(before, key);
-      if (before.nodes()[route.owner].id != donor.id) continue;
-      if (after->nodes()[RouteKey(*after, key).owner].id == donor.id) continue;
-      LateWrite write;
-      ASSIGN_OR_RETURN(write.connection, donor.redis->Connect());
-      write.words = {"WR.WRITE", FormatEpochWord(before.history(), route.epoch), "SET", key, id};
-      RETURN_IF_ERROR(write.connection->Send(write.words));
-      late.push_back(std::move(write));
-    }
-    if (late.empty()) return absl::InternalError("no key has left " + donor.id);
-    return late;
   }
 
   absl::StatusOr<std::string> RunPause(const MigrationId& id, const Pause& pause) {
@@ -151,22 +119,22 @@ class CrashPauseTest : public ::testing::Test {
                                           })
                         .status());
     RETURN_IF_ERROR(AwaitPastTheLease());
-    std::vector<LateWrite> late;
+    LateWrites late;
     if (pause.redis) {
-      ASSIGN_OR_RETURN(late, SendLateWrites(*before, donor, id));
+      ASSIGN_OR_RETURN(const Membership::Ptr after, cluster.MembershipAt());
+      RETURN_IF_ERROR(late.Send(*before, *after, donor, id));
       RETURN_IF_ERROR(donor.redis->Server().Latest().Kill(SIGCONT));
-    }
-    for (LateWrite& write : late) {
-      ASSIGN_OR_RETURN(const support::RedisReply reply, write.connection->Receive());
-      if (!reply.IsError() || !reply.text.starts_with("WR")) {
-        return absl::DataLossError(fmt::format("a Redis that slept past its lease answered {} = {}",
-                                               fmt::join(write.words, " "), reply.Describe()));
+      ASSIGN_OR_RETURN(const std::vector<std::string> accepted, late.ReceiveAccepted());
+      if (!accepted.empty()) {
+        return absl::DataLossError(fmt::format("a Redis that slept past its lease answered {}",
+                                               fmt::join(accepted, ", ")));
       }
     }
     if (pause.agent) RETURN_IF_ERROR(donor.agent->Server().Latest().Kill(SIGCONT));
     ASSIGN_OR_RETURN(const v1::Migration ended, rig_->AwaitCleanEnd(id));
-    return fmt::format("{}{}{}", Describe(ended), ended.unclean() ? " (unclean)" : "",
-                       late.empty() ? "" : fmt::format(", {} late writes refused", late.size()));
+    return fmt::format(
+        "{}{}{}", Describe(ended), ended.unclean() ? " (unclean)" : "",
+        late.Size() == 0 ? "" : fmt::format(", {} late writes refused", late.Size()));
   }
 
   std::unique_ptr<Rig> rig_;

@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Rig>> Rig::Start(const RigOptions& options) {
   clients.seed = options.seed;
   rig->chronicle_ = std::make_unique<Chronicle>(&cluster, clients.keys, &rig->recorder_);
   rig->chronicle_->SetTitle(options.title);
+  rig->chronicle_->SetEvidenceDirectory(options.evidence_directory);
   ASSIGN_OR_RETURN(rig->clients_, RecordedClients::Start(std::move(clients), &rig->recorder_));
 
   if (options.application) {

@@ -19,6 +19,8 @@ struct RigOptions {
   ClusterOptions cluster;
   // For what is kept when the history breaks a rule.
   std::string title;
+  // Where it is kept. Empty: where temporary files are.
+  std::string evidence_directory = {};
   uint64_t seed = 1;  // of the recorded clients
   // Only the recorded clients.
   bool application = true;
@@ -28,7 +30,6 @@ struct RigOptions {
 // application that reads and writes through the client library all the while, and beside it clients
 // whose every operation is recorded and judged at the end of each migration.
 //
-// Thread rule: one thread at a time, except GetCluster()'s calls to warmringd.
 // Thread rule: one thread at a time, except GetCluster()'s calls to warmringd.
 class Rig {
  public:
