@@ -134,8 +134,9 @@ std::vector<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const No
                                            : PrepareTask::Mode::kChanges;
     PrepareTerms& terms = by_mode[mode];
     terms.mode = mode;
-    terms.donors.push_back(
-        {flow.from, ack == nullptr ? "" : ack->log_id, ack == nullptr ? 0 : ack->watermark});
+    // What a donor says that was given up already changes nothing about how its recipients prepare.
+    const bool counts = ack != nullptr && !passed_over && !IsDead(record, flow.from);
+    terms.donors.push_back({flow.from, counts ? ack->log_id : "", counts ? ack->watermark : 0});
   }
   std::vector<PrepareTerms> all;
   for (auto& [mode, terms] : by_mode) all.push_back(std::move(terms));

@@ -53,7 +53,7 @@ std::vector<FenceEvidence> EvidenceOf(const MigrationRecord& record, const Repor
 struct PrepareTerms {
   struct Donor {
     NodeId node;
-    std::string log_id;  // of its acknowledgement; empty without one
+    std::string log_id;  // of its acknowledgement; empty without one that counts
     uint64_t watermark = 0;
   };
   PrepareTask::Mode mode = PrepareTask::Mode::kChanges;

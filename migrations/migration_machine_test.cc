@@ -1087,6 +1087,35 @@ TEST(MachineTest, OnePartitionedDonorMakesItsOwnRangesColdAndNoOthers) {
   ExpectCleanEnd(world);
 }
 
+// The donor is back and acknowledges while its recipient still prepares without it: nothing of what
+// that has done is to be done again, since its answer may be on its way.
+TEST(MachineTest, ALateAcknowledgementChangesNoPreparation) {
+  MigrationPlan plan = Add();
+  plan.strategy.fence_policy = FencePolicy::kAckOrLease;
+  MachineWorld world(Base(PlacementKind::kDirectory), plan);
+  world.set_crash([&](int, const PersistCommand& command) {
+    if (command.step == Step::kFenceWave && !command.touch) world.SetConnected(kDonor, false);
+    return MachineWorld::Crash::kNone;
+  });
+  bool acknowledged = false;
+  world.set_report_filter([&](TaskReport& report) {
+    acknowledged = acknowledged || (report.node == kDonor && world.persists() > 0 &&
+                                    std::holds_alternative<FenceAck>(report.body));
+    return !std::holds_alternative<PreparedReport>(report.body);
+  });
+  ASSERT_TRUE(world.RunUntil([&] { return world.TaskOf<PrepareTask>(kNew).has_value(); }));
+  const PrepareTask before = *world.PrepareOf(kNew, PrepareTask::Mode::kPurge);
+  EXPECT_FALSE(acknowledged);
+  world.set_crash(nullptr);
+  world.SetConnected(kDonor, true);
+  ASSERT_TRUE(world.RunUntil([&] { return acknowledged; }));
+  world.RunUntil([] { return false; }, 3);
+  ASSERT_EQ(world.record().stage, Stage::kFencing);
+  const auto after = world.PrepareOf(kNew, PrepareTask::Mode::kPurge);
+  ASSERT_TRUE(after.has_value());
+  EXPECT_TRUE(IsSameWork(before, *after));
+}
+
 // A server that restarts must believe in every lease that it could have granted.
 TEST(MachineTest, ARestartedServerWaitsForAWholeLease) {
   MigrationPlan plan = Add();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr absl::Duration kReleaseRetry = absl::Seconds(1);
 constexpr absl::Duration kRetryPoll = absl::Milliseconds(100);
+constexpr size_t kMaxAnswered = 64;
 
 RefusalReason ReasonFor(Verdict verdict) {
   switch (verdict) {
@@ -55,10 +57,28 @@ std::string_view TextFor(Verdict verdict) {
   return "refused";
 }
 
-// An expired lease stands in for the acknowledgement of a donor that cannot be reached.
-bool EveryDonorIsFenced(const PrepareTask& task) {
-  return std::all_of(task.donors.begin(), task.donors.end(),
-                     [](const PrepareTask::Donor& donor) { return !donor.log_id.empty(); });
+// What can be fetched: of a donor without an acknowledgement (the end of its lease stands in for
+// it) nobody knows what it still changes.
+HashRangeSet FetchableRanges(const PrepareTask& task) {
+  HashRangeSet ranges;
+  for (const PrepareTask::Donor& donor : task.donors) {
+    if (!donor.log_id.empty()) ranges = ranges.Union(donor.source.ranges);
+  }
+  return ranges;
+}
+
+// Whether what was done for the task `before` is all that `task` asks for. The list of what is to
+// be warm shrinks with each wave, and addresses come and go.
+bool IsDoneBy(const Task& before, const Task& task) {
+  if (before == task) return true;
+  const auto* old_warm = std::get_if<WarmTask>(&before.body);
+  const auto* warm = std::get_if<WarmTask>(&task.body);
+  if (old_warm != nullptr && warm != nullptr) {
+    return RangesOf(old_warm->sources).Includes(RangesOf(warm->sources));
+  }
+  const auto* old_prepare = std::get_if<PrepareTask>(&before.body);
+  const auto* prepare = std::get_if<PrepareTask>(&task.body);
+  return old_prepare != nullptr && prepare != nullptr && IsSameWork(*old_prepare, *prepare);
 }
 
 PreparedReport Prepared(const PrepareTask& task) {
@@ -309,7 +329,7 @@ void GuardCore::Install(const Membership::Ptr& membership) {
                               previous->data().next_plane != membership->data().next_plane);
   if (planes_changed) left = AllPlanes(*membership).Minus(entitled_);
   if (left.empty() || options_.on_release == nullptr) return;
-  AddJob({std::nullopt, left, true, false, Instant{}});
+  AddJob({std::nullopt, 0, left, {}, Instant{}});
 }
 
 absl::StatusOr<OwnerPort::Identity> GuardCore::Attach(const HistoryId& history, OnRestart) {
@@ -319,6 +339,7 @@ absl::StatusOr<OwnerPort::Identity> GuardCore::Attach(const HistoryId& history, 
     if (view_) incarnation_ = RandomIncarnation();
     view_.emplace(history, options_.keyspace, options_.node, incarnation_);
     tasks_.clear();
+    answered_.clear();
     Publish([](const WriteSlot&) { return true; });
     Install(newest_);
   }
@@ -362,30 +383,63 @@ void GuardCore::SetTasks(const std::vector<Task>& tasks) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!view_) return;
+    KeepAnswers(tasks);
     std::map<TaskKey, LiveTask> live;
     for (const Task& task : tasks) {
       const TaskKey key = KeyOf(task);
-      const auto found = tasks_.find(key);
-      // A task whose details changed (a donor came back, say) is begun again.
-      if (found != tasks_.end() && found->second.task == task) {
-        live[key] = std::move(found->second);
-      } else {
-        live[key] = {task, Now(), std::nullopt};
-      }
+      live[key] = Taken(key, task);
     }
     tasks_ = std::move(live);
     for (auto& [key, task] : tasks_) {
-      if (!task.report) StartTask(key, task);
+      if (task.serial == 0) StartTask(key, task);
     }
     AnswerFences();
   }
   NotifyIfDue();
 }
 
-void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
+GuardCore::LiveTask GuardCore::Taken(const TaskKey& key, const Task& task) {
+  const LiveTask* known = nullptr;
+  const auto found = tasks_.find(key);
+  if (found != tasks_.end()) known = &found->second;
+  const auto answered = std::find_if(answered_.rbegin(), answered_.rend(), [&](const auto& before) {
+    return KeyOf(before.task) == key && IsDoneBy(before.task, task);
+  });
+  if (known == nullptr && answered != answered_.rend()) known = &*answered;
+  if (known == nullptr || !IsDoneBy(known->task, task)) return {task, Now(), 0, std::nullopt};
+  LiveTask live = *known;
+  live.task = task;
+  const auto* prepare = std::get_if<PrepareTask>(&task.body);
+  if (live.report && prepare != nullptr) {
+    auto* prepared = std::get_if<PreparedReport>(&live.report->body);
+    const bool told =
+        found != tasks_.end() && prepared != nullptr && *prepared == Prepared(*prepare);
+    // The donor may have been asked again, and its log gone on, since.
+    if (prepared != nullptr) *prepared = Prepared(*prepare);
+    if (!told) {
+      due_.push_back(*live.report);
+      notify_due_ = true;
+    }
+  }
+  return live;
+}
+
+void GuardCore::KeepAnswers(const std::vector<Task>& tasks) {
+  std::set<TaskKey> listed;
+  for (const Task& task : tasks) listed.insert(KeyOf(task));
+  for (const auto& [key, live] : tasks_) {
+    if (listed.contains(key) || !std::holds_alternative<PrepareTask>(live.task.body)) continue;
+    if (live.report) answered_.push_back(live);
+  }
+  while (answered_.size() > kMaxAnswered) answered_.pop_front();
+}
+
+void GuardCore::StartTask(const TaskKey& key, LiveTask& live) {
+  live.serial = next_serial_++;
   if (const auto* warm = std::get_if<WarmTask>(&live.task.body)) {
     // Old copies may have survived from an earlier ownership, and would be served.
-    AddJob({key, RangesOf(warm->sources), true, true, Instant{}});
+    const HashRangeSet ranges = RangesOf(warm->sources);
+    AddJob({key, live.serial, ranges, ranges, Instant{}});
   } else if (std::get_if<VerifyTask>(&live.task.body) != nullptr) {
     // What was fetched is the application's to judge: on_warm returns Ok when it is right.
     Report(key, VerifyReport{0, 0, true});
@@ -397,14 +451,15 @@ void GuardCore::StartTask(const TaskKey& key, const LiveTask& live) {
     // There is no change log here. What was fetched while warming is made complete by fetching
     // again, now that the donors are fenced; in the other modes it may be wrong and is dropped
     // first.
-    const bool drop = prepare.mode != PrepareTask::Mode::kChanges;
-    const bool fetch = options_.on_warm != nullptr && EveryDonorIsFenced(prepare);
+    HashRangeSet drop;
+    HashRangeSet fetch;
     // A follower that takes over keeps the copy that it has.
-    const HashRangeSet ranges = RangesOf(prepare).Minus(prepare.kept);
-    if (ranges.empty() || (!drop && !fetch)) {
+    if (prepare.mode != PrepareTask::Mode::kChanges) drop = RangesOf(prepare).Minus(prepare.kept);
+    if (options_.on_warm != nullptr) fetch = FetchableRanges(prepare).Minus(prepare.kept);
+    if (drop.empty() && fetch.empty()) {
       Report(key, Prepared(prepare));
     } else {
-      AddJob({key, ranges, drop, fetch, Instant{}});
+      AddJob({key, live.serial, std::move(drop), std::move(fetch), Instant{}});
     }
   }
 }
@@ -414,6 +469,11 @@ HashRangeSet GuardCore::EntitledLocked() const {
   const HashRangeSet ranges = view_->EntitledRanges();
   const Membership::Ptr& membership = view_->membership();
   return membership == nullptr ? ranges : ranges.Union(membership->FollowedBy(options_.node));
+}
+
+HashRangeSet GuardCore::OwnedLocked() const {
+  const Membership::Ptr& membership = view_->membership();
+  return membership == nullptr ? HashRangeSet() : membership->OwnedBy(options_.node);
 }
 
 // The epoch of a key says who held it when, but for an override that comes and goes: then a key has
@@ -488,6 +548,12 @@ void GuardCore::AddJob(Job job) {
   job_added_.notify_all();
 }
 
+bool GuardCore::IsLive(const Job& job) const {
+  if (!job.task) return true;
+  const auto found = tasks_.find(*job.task);
+  return found != tasks_.end() && found->second.serial == job.serial;
+}
+
 void GuardCore::RunJobs() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
@@ -497,22 +563,30 @@ void GuardCore::RunJobs() {
     }
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
+    if (!IsLive(job)) continue;
+    // By a map that lacks their override, keys could not be found.
+    if (job.task && view_ && !view_->CheckPlanes(job.drop.Union(job.fetch)).ok()) {
+      job.not_before = BootNow() + kRetryPoll;
+    }
     const absl::Duration early = job.not_before - BootNow();
     if (early > absl::ZeroDuration()) {
-      jobs_.push_back(std::move(job));
+      // Those of tasks keep their order: to be complete is asked for after to be warm.
+      if (job.task) {
+        job.not_before = Instant{};
+        jobs_.push_front(std::move(job));
+      } else {
+        jobs_.push_back(std::move(job));
+      }
       job_added_.wait_for(lock, absl::ToChronoNanoseconds(std::min(early, kRetryPoll)));
       continue;
     }
-    if (job.task && !tasks_.contains(*job.task)) continue;  // it is over
-    // By a map that lacks their override, keys could not be found.
-    if (job.task && view_ && !view_->CheckPlanes(job.ranges).ok()) {
-      job.not_before = BootNow() + kRetryPoll;
-      jobs_.push_back(std::move(job));
-      continue;
+    if (view_) {
+      // What has come back, or has become its own, meanwhile is not dropped, and not written over.
+      const HashRangeSet mine = job.task ? OwnedLocked() : EntitledLocked();
+      job.drop = job.drop.Minus(mine);
+      job.fetch = job.fetch.Minus(mine);
     }
-    // What has come back meanwhile is not dropped.
-    if (!job.task && view_) job.ranges = job.ranges.Minus(EntitledLocked());
-    if (job.ranges.empty()) continue;
+    if (!job.task && job.drop.empty()) continue;
     lock.unlock();
     const absl::Status status = Call(job);
     lock.lock();
@@ -524,29 +598,31 @@ void GuardCore::RunJobs() {
 }
 
 absl::Status GuardCore::Call(const Job& job) const {
-  if (job.drop && options_.on_release != nullptr) {
-    RETURN_IF_ERROR(options_.on_release(job.ranges));
+  if (!job.drop.empty() && options_.on_release != nullptr) {
+    RETURN_IF_ERROR(options_.on_release(job.drop));
   }
-  if (job.fetch && options_.on_warm != nullptr) return options_.on_warm(job.ranges);
+  if (!job.fetch.empty() && options_.on_warm != nullptr) return options_.on_warm(job.fetch);
   return absl::OkStatus();
 }
 
 void GuardCore::Finish(const Job& job, const absl::Status& status) {
   if (!status.ok()) {
-    Warn(fmt::format("{} failed: {}", job.fetch ? "on_warm" : "on_release", status.ToString()));
+    Warn(fmt::format("{} failed: {}", job.fetch.empty() ? "on_release" : "on_warm",
+                     status.ToString()));
   }
   if (!job.task) {
-    if (!status.ok()) AddJob({std::nullopt, job.ranges, true, false, BootNow() + kReleaseRetry});
+    if (!status.ok()) AddJob({std::nullopt, 0, job.drop, {}, BootNow() + kReleaseRetry});
     return;
   }
-  const auto found = tasks_.find(*job.task);
-  if (found == tasks_.end() || found->second.report) return;
+  if (!IsLive(job)) return;  // the task was begun anew, or is over
+  const LiveTask& live = tasks_.at(*job.task);
+  if (live.report) return;
   if (!status.ok()) {
     Report(*job.task, TaskFailure{status.ToString(), true});
-  } else if (std::holds_alternative<WarmTask>(found->second.task.body)) {
+  } else if (std::holds_alternative<WarmTask>(live.task.body)) {
     Report(*job.task, WarmReport{true, true, 0, 0, 0});
   } else {
-    Report(*job.task, Prepared(std::get<PrepareTask>(found->second.task.body)));
+    Report(*job.task, Prepared(std::get<PrepareTask>(live.task.body)));
   }
 }
 

@@ -66,6 +66,7 @@ class GuardCore final : public OwnerPort {
   struct LiveTask {
     Task task;
     Instant since;
+    uint64_t serial = 0;               // another one for each beginning
     std::optional<TaskReport> report;  // the newest
   };
   // What requests decide by. Immutable, but for the flag.
@@ -83,9 +84,9 @@ class GuardCore final : public OwnerPort {
   // Callbacks of the application that are due: drop, then fetch.
   struct Job {
     std::optional<TaskKey> task;  // whose answer it is; none: the ranges have left
-    HashRangeSet ranges;
-    bool drop = false;
-    bool fetch = false;
+    uint64_t serial = 0;          // of the task as it was begun
+    HashRangeSet drop;
+    HashRangeSet fetch;
     Instant not_before;
   };
 
@@ -99,13 +100,18 @@ class GuardCore final : public OwnerPort {
   static RefusalInfo InfoOf(const Admission& admission, const OwnerView* view);
   void Publish(const LostIf& lost_if);
   void Install(const Membership::Ptr& membership);
-  void StartTask(const TaskKey& key, const LiveTask& live);
+  // What is known of `task` from before, or its beginning.
+  LiveTask Taken(const TaskKey& key, const Task& task);
+  void KeepAnswers(const std::vector<Task>& tasks);
+  void StartTask(const TaskKey& key, LiveTask& live);
   bool IsLost(const WriteSlot& write) const;
   bool IsDrained(const FenceTask& fence, Instant since);
   HashRangeSet EntitledLocked() const;
+  HashRangeSet OwnedLocked() const;
   void AnswerFences();
   void Report(const TaskKey& key, decltype(TaskReport::body) body);
   void AddJob(Job job);
+  bool IsLive(const Job& job) const;
   void RunJobs();
   absl::Status Call(const Job& job) const;
   void Finish(const Job& job, const absl::Status& status);
@@ -125,6 +131,10 @@ class GuardCore final : public OwnerPort {
   HashRangeSet entitled_;
   uint64_t generation_ = 0;  // of what is published
   std::map<TaskKey, LiveTask> tasks_;
+  // Preparations that were answered and have left the list. The server may act on the answer at any
+  // moment, so none of them is done again.
+  std::deque<LiveTask> answered_;
+  uint64_t next_serial_ = 1;
   std::vector<TaskReport> due_;
   std::function<void()> notify_;
   bool notify_due_ = false;

@@ -1,7 +1,11 @@
 #include "client/owner/guard_core.h"
 
 #include <atomic>
+#include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "client/base/membership_testing.h"
 #include "gtest/gtest.h"
@@ -242,6 +246,136 @@ TEST_F(GuardCoreTest, TheApplicationFetchesAndDrops) {
   EXPECT_EQ(calls, (decltype(calls){{"release", RangeOfKey(*membership_, key_)}}));
 }
 
+// What the application was asked to do, one call after the other. Calls may be held back.
+class Calls {
+ public:
+  using Call = std::pair<std::string, HashRangeSet>;
+
+  std::function<absl::Status(const HashRangeSet&)> Named(const std::string& name) {
+    return [this, name](const HashRangeSet& ranges) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      calls_.emplace_back(name, ranges);
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return !held_; });
+      return absl::OkStatus();
+    };
+  }
+  void Hold(bool held) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  void AwaitCount(size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, absl::ToChronoNanoseconds(kDefaultWait),
+                                  [&] { return calls_.size() >= count; }));
+  }
+  std::vector<Call> Taken() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(calls_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Call> calls_;
+  bool held_ = false;
+};
+
+class GuardTasksTest : public GuardCoreTest {
+ protected:
+  void SetUp() override {
+    options_.on_warm = calls_.Named("warm");
+    options_.on_release = calls_.Named("release");
+    AttachWithLease();
+    std::vector<HashRangeSet> of_b;
+    for (size_t i = 0; i < membership_->ranges().size(); ++i) {
+      if (membership_->nodes()[membership_->ranges()[i].owner].id != "b") continue;
+      of_b.push_back(HashRangeSet({membership_->RangeAt(i)}));
+    }
+    ASSERT_GE(of_b.size(), 2u);
+    one_ = of_b[0];
+    other_ = of_b[1];
+  }
+  static PrepareTask Prepare(PrepareTask::Mode mode, std::vector<PrepareTask::Donor> donors) {
+    PrepareTask prepare;
+    prepare.mode = mode;
+    prepare.epoch = Epoch(7);
+    prepare.donors = std::move(donors);
+    return prepare;
+  }
+
+  Calls calls_;
+  HashRangeSet one_;
+  HashRangeSet other_;
+};
+
+// The list changes while the application drops: what it did for the first list is no answer to the
+// second.
+TEST_F(GuardTasksTest, AJobAnswersTheTaskThatItWasBegunFor) {
+  calls_.Hold(true);
+  core_->SetTasks({MakeTask(Prepare(PrepareTask::Mode::kPurge, {{{"b", "", one_}, "", 0}}))});
+  calls_.AwaitCount(1);
+  core_->SetTasks({MakeTask(
+      Prepare(PrepareTask::Mode::kPurge, {{{"b", "", one_}, "", 0}, {{"c", "", other_}, "", 0}}))});
+  calls_.Hold(false);
+  EXPECT_EQ(std::get<PreparedReport>(Next().body).donors, (std::vector<NodeId>{"b", "c"}));
+  EXPECT_EQ(calls_.Taken(),
+            (std::vector<Calls::Call>{{"release", one_}, {"release", one_.Union(other_)}}));
+  EXPECT_TRUE(core_->TakeReports().empty());
+}
+
+// The server may act on an answer from the moment on that it has it: what has been done is not done
+// again when the task comes back, as after a restart of the server.
+TEST_F(GuardTasksTest, AnAnswerIsRepeatedWithoutDoingItAgain) {
+  PrepareTask prepare = Prepare(PrepareTask::Mode::kChanges, {{{"b", "", one_}, "log", 42}});
+  core_->SetTasks({MakeTask(prepare)});
+  EXPECT_EQ(std::get<PreparedReport>(Next().body).applied, std::vector<uint64_t>{42});
+  EXPECT_EQ(calls_.Taken(), (std::vector<Calls::Call>{{"warm", one_}}));
+  core_->SetTasks({});
+  prepare.donors[0].watermark = 43;
+  prepare.donors[0].source.transfer_address = "127.0.0.1:1";
+  core_->SetTasks({MakeTask(prepare)});
+  EXPECT_EQ(std::get<PreparedReport>(Next().body).applied, std::vector<uint64_t>{43});
+  // For another epoch it is other work.
+  prepare.epoch = Epoch(9);
+  core_->SetTasks({MakeTask(prepare)});
+  EXPECT_EQ(std::get<PreparedReport>(Next().body).epoch, Epoch(9));
+  EXPECT_EQ(calls_.Taken(), (std::vector<Calls::Call>{{"warm", one_}}));
+}
+
+// An undo: one present owner has acknowledged, the other one was passed over.
+TEST_F(GuardTasksTest, OnlyWhatAFencedDonorHasIsFetched) {
+  core_->SetTasks({MakeTask(Prepare(PrepareTask::Mode::kPurge,
+                                    {{{"b", "", one_}, "log", 1}, {{"c", "", other_}, "", 0}}))});
+  Next();
+  EXPECT_EQ(calls_.Taken(),
+            (std::vector<Calls::Call>{{"release", one_.Union(other_)}, {"warm", one_}}));
+}
+
+// With each wave there is less to be warmed.
+TEST_F(GuardTasksTest, WhatIsWarmStaysWarm) {
+  const HashRangeSet both = one_.Union(other_);
+  core_->SetTasks({MakeTask(WarmTask{{TransferSource{"b", "", both}}, {}})});
+  EXPECT_TRUE(std::get<WarmReport>(Next().body).caught_up);
+  core_->SetTasks({MakeTask(WarmTask{{TransferSource{"b", "", other_}}, {}})});
+  EXPECT_TRUE(core_->TakeReports().empty());
+  core_->SetTasks({MakeTask(WarmTask{{TransferSource{"b", "", both}}, {}})});
+  EXPECT_TRUE(std::get<WarmReport>(Next().body).caught_up);
+  EXPECT_EQ(calls_.Taken(),
+            (std::vector<Calls::Call>{
+                {"release", both}, {"warm", both}, {"release", both}, {"warm", both}}));
+}
+
+// What this node owns is nothing to drop or to write over, whatever a late list says.
+TEST_F(GuardTasksTest, ItsOwnRangesAreLeftAlone) {
+  const HashRangeSet mine = RangeOfKey(*membership_, key_);
+  core_->SetTasks(
+      {MakeTask(Prepare(PrepareTask::Mode::kPurge, {{{"b", "", mine.Union(one_)}, "log", 1}}))});
+  Next();
+  EXPECT_EQ(calls_.Taken(), (std::vector<Calls::Call>{{"release", one_}, {"warm", one_}}));
+}
+
 TEST_F(GuardCoreTest, AFetchThatFailsIsReported) {
   options_.on_warm = [](const HashRangeSet&) { return absl::InternalError("no disk"); };
   AttachWithLease();
@@ -396,7 +530,7 @@ TEST_F(GuardCoreTest, WarmingAnOverrideWaitsUntilItsKeysCanBeTold) {
   WarmTask warm;
   warm.sources = {{"b", "127.0.0.1:9000", HashRangeSet::Whole(1)}};
   core_->SetTasks({MakeTask(warm)});
-  core_->OnMembership(WithRule(*membership_, 0));
+  core_->OnMembership(WithRule(*WithRule(*membership_, 0), 6, 1));
   EXPECT_TRUE(std::get<WarmReport>(Next().body).caught_up);
   EXPECT_EQ(warmed, 1);
 }
