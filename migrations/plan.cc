@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxNameBytes = 255;
 constexpr size_t kMaxReasonBytes = 1024;
 constexpr size_t kMaxChanges = 10'000;
-constexpr size_t kMaxCommitSteps = 64;
+constexpr size_t kMaxCommitSteps = 256;
 constexpr uint32_t kWholePpm = 1'000'000;
 constexpr uint32_t kMaxVerifySample = 1'000'000;
 constexpr uint32_t kMaxWaveAttempts = 100;

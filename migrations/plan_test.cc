@@ -203,11 +203,11 @@ TEST(PlanTest, CommitStepsAscendToTheWhole) {
   }
   MigrationPlan plan = Good();
   plan.strategy.commit_steps_ppm.clear();
-  for (uint32_t i = 1; i < 64; ++i) plan.strategy.commit_steps_ppm.push_back(i);
+  for (uint32_t i = 1; i < 256; ++i) plan.strategy.commit_steps_ppm.push_back(i);
   plan.strategy.commit_steps_ppm.push_back(1'000'000);
   EXPECT_TRUE(ValidatePlan(plan).ok());
-  plan.strategy.commit_steps_ppm.insert(plan.strategy.commit_steps_ppm.end() - 1, 64);
-  ExpectError(plan, "strategy.commit_steps: 65 steps are over the limit of 64");
+  plan.strategy.commit_steps_ppm.insert(plan.strategy.commit_steps_ppm.end() - 1, 256);
+  ExpectError(plan, "strategy.commit_steps: 257 steps are over the limit of 256");
 }
 
 TEST(PlanTest, DurationsAreBounded) {
