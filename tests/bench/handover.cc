@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "client/base/backoff.h"
 #include "client/base/boot_clock.h"
 #include "client/redis/redis_pool.h"
 #include "client/redis/refusal.h"
@@ -108,8 +110,9 @@ class Writers {
   }
 
   // Until it is acknowledged, as the client library does it: a refusal that names a newer version
-  // waits for that, others for a moment.
+  // waits for that, others for a moment that grows from 2 to 50 ms, or until a new version comes.
   void Write(Client& client, const std::string& key, const std::stop_token& stop) {
+    Backoff backoff(absl::Milliseconds(2), absl::Milliseconds(50), std::hash<std::string>()(key));
     while (!stop.stop_requested()) {
       const std::optional<Location> at = client.router().Locate(key);
       if (!at) return;
@@ -133,7 +136,7 @@ class Writers {
       const bool newer = refusal && refusal->version > at->version;
       client
           .WaitForVersion(newer ? refusal->version : at->version.Next(),
-                          newer ? absl::Milliseconds(200) : absl::Milliseconds(2))
+                          newer ? absl::Milliseconds(500) : backoff.Next())
           .IgnoreError();
     }
   }

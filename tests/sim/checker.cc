@@ -87,11 +87,15 @@ void Checker::OnCommitted(const Batch& batch, Term term) {
   const KeyspaceId& id = world_->keyspace();
   const std::string deltas = fmt::format("ks/{}/delta/", id);
   const std::string migrations = schema::MigrationsPrefix(id);
+  const std::string sessions = schema::SessionsPrefix(id);
   const Membership::Ptr before = truth_;
   for (const Batch::Change& change : batch.changes()) {
     if (!change.value) continue;
     if (change.key.starts_with(deltas)) OnVersion(*change.value);
     if (change.key == schema::HeadKey(id)) OnHead(*change.value);
+    if (change.key.starts_with(sessions)) {
+      OnSession(change.key.substr(sessions.size()), *change.value);
+    }
   }
   for (const Batch::Change& change : batch.changes()) {
     if (change.value && change.key.starts_with(migrations)) {
@@ -101,6 +105,14 @@ void Checker::OnCommitted(const Batch& batch, Term term) {
   if (before == truth_) return;
   NoteTruth(before.get());
   for (const auto& engine : world_->engines()) CheckWedge(*engine);
+}
+
+void Checker::OnSession(const NodeId& node, const std::string& text) {
+  const absl::StatusOr<schema::SessionRecord> session = schema::DecodeSession(text);
+  if (!session.ok()) return Violate("a session that cannot be read");
+  Incarnation& known = incarnations_[node];
+  if (known != session->incarnation) renewed_at_[node] = ++renewals_;
+  known = session->incarnation;
 }
 
 void Checker::OnVersion(const std::string& text) {
@@ -159,7 +171,7 @@ void Checker::OnMigration(const MigrationId& id, const std::string& text,
                        truth_->version().value);
   });
   if (migration.stage == Stage::kFencing && json.at("waves_committed").get<uint32_t>() == 0) {
-    migration.losses_before = losses_;
+    migration.renewals_before = renewals_;
   }
   const bool asked =
       json.at("undo_requested").get<bool>() || json.at("abort_requested").get<bool>();
@@ -186,7 +198,7 @@ void Checker::OnMigration(const MigrationId& id, const std::string& text,
       // Who lost its memory since it may have become an owner does not know what it has changed;
       // nor does who does not know yet that it is one, for which an undo waits for a fence timeout,
       // of which the shortest has 50 ms. Everybody else does.
-      const bool forgot = lost_at_[donor] > migration.losses_before;
+      const bool forgot = renewed_at_[donor] > migration.renewals_before;
       const bool ignorant = migration.ignorant.contains(donor);
       const bool unknown = !evidence.at("dirty_complete").get<bool>() && (forgot || ignorant);
       if (passed_over || (was == Stage::kUndoFencing && unknown)) lost.insert(donor);
@@ -363,7 +375,6 @@ void Checker::CheckValues(const Engine& engine) {
 }
 
 void Checker::OnEngineLost(const Engine& engine) {
-  lost_at_[engine.node()] = ++losses_;
   for (const std::string& key : keys_) {
     const OwnedRange range = truth_->RangeOf(truth_->PointOf(key));
     const OwnerView* view = ViewOf(engine);

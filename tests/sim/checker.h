@@ -65,7 +65,7 @@ class Checker {
     bool awaiting_promotion = false;
     bool paused = false;
     uint64_t revision = 0;
-    uint64_t losses_before = 0;  // engines that were lost before its first wave was fenced
+    uint64_t renewals_before = 0;  // incarnations that came before its first wave was fenced
     std::optional<Nanos> undo_asked;
     std::set<NodeId> ignorant;  // present owners that did not know it when an undo had waited
   };
@@ -94,6 +94,7 @@ class Checker {
   void NoteTruth(const Membership* before);
   void OnVersion(const std::string& text);
   void OnHead(const std::string& text);
+  void OnSession(const NodeId& node, const std::string& text);
   void OnMigration(const MigrationId& id, const std::string& text, const Membership* before);
   void NoteActivated(const Engine& engine);
   void CheckAlone(const Engine& engine);
@@ -111,8 +112,11 @@ class Checker {
   std::set<Epoch> burned_;
   Epoch next_epoch_;
   Term term_;
-  uint64_t losses_ = 0;                 // of engines, so far
-  std::map<NodeId, uint64_t> lost_at_;  // the number of each node's last one
+  // Incarnations that the server has answered to: how many so far, the newest of each node, and its
+  // number.
+  uint64_t renewals_ = 0;
+  std::map<NodeId, Incarnation> incarnations_;
+  std::map<NodeId, uint64_t> renewed_at_;
   uint64_t acknowledged_ = 0;
   uint64_t unclean_ = 0;
   std::vector<std::string> violations_;
