@@ -12,8 +12,17 @@
 namespace warmring {
 namespace {
 
-absl::StatusOr<CommitResult> CommitAll(Store& store, const Committer::Request& request) {
-  for (const Batch& batch : request.before) {
+// What goes ahead is written only while all that its batch requires is so: a server that has been
+// deposed must not write over the pages of its successor.
+absl::StatusOr<CommitResult> CommitAll(Store& store, Committer::Request& request) {
+  for (Batch& batch : request.before) {
+    for (const Batch::Guard& guard : request.batch.guards()) {
+      if (guard.value) {
+        batch.RequireValue(guard.key, *guard.value);
+      } else {
+        batch.RequireAbsent(guard.key);
+      }
+    }
     absl::StatusOr<CommitResult> result = store.Commit(batch);
     if (!result.ok() || !result->committed) return result;
   }

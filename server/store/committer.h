@@ -24,7 +24,8 @@ class Committer {
       : store_(store), strand_(strand), on_failure_(std::move(on_failure)) {}
 
   struct Request {
-    // Written one by one before `batch`; nobody reads them until it is committed.
+    // Written one by one before `batch`, each only while all that `batch` requires is so; nobody
+    // reads them until it is committed.
     std::vector<Batch> before;
     Batch batch;
     // "p5": reaches "p5.unknown" (an error there is a lost answer) and "p5.after" once it is

@@ -80,8 +80,7 @@ void Checker::NoteTruth(const Membership* before) {
 }
 
 void Checker::OnCommitted(const Batch& batch, Term term) {
-  // The pages of a plan go ahead of what is guarded, and are nothing without it.
-  if (term < term_ && !batch.guards().empty()) {
+  if (term < term_) {
     Violate(fmt::format("I5: the server of term {} writes in term {}", term.value, term_.value));
   }
   const KeyspaceId& id = world_->keyspace();
