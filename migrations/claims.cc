@@ -128,15 +128,15 @@ std::vector<PrepareTerms> PrepareTermsOf(const MigrationRecord& record, const No
     const FenceAck* ack = AckOf(record, reports, flow.from);
     const bool passed_over = IsPassedOver(record, flow.from);
     if (ack == nullptr && !passed_over) return {};
-    const bool is_lost = passed_over || IsDead(record, flow.from) || (undo && !ack->dirty_complete);
+    // What such a donor still says changes nothing about how its recipients prepare.
+    const bool given_up = passed_over || IsDead(record, flow.from);
+    const bool is_lost = given_up || (undo && !ack->dirty_complete);
     const PrepareTask::Mode mode = is_lost ? PrepareTask::Mode::kPurge
                                    : undo  ? PrepareTask::Mode::kDirty
                                            : PrepareTask::Mode::kChanges;
     PrepareTerms& terms = by_mode[mode];
     terms.mode = mode;
-    // What a donor says that was given up already changes nothing about how its recipients prepare.
-    const bool counts = ack != nullptr && !passed_over && !IsDead(record, flow.from);
-    terms.donors.push_back({flow.from, counts ? ack->log_id : "", counts ? ack->watermark : 0});
+    terms.donors.push_back({flow.from, given_up ? "" : ack->log_id, given_up ? 0 : ack->watermark});
   }
   std::vector<PrepareTerms> all;
   for (auto& [mode, terms] : by_mode) all.push_back(std::move(terms));

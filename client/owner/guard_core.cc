@@ -413,7 +413,7 @@ GuardCore::LiveTask GuardCore::Taken(const TaskKey& key, const Task& task) {
   if (live.report && prepare != nullptr) {
     auto* prepared = std::get_if<PreparedReport>(&live.report->body);
     const bool told =
-        found != tasks_.end() && prepared != nullptr && *prepared == Prepared(*prepare);
+        found != tasks_.end() && (prepared == nullptr || *prepared == Prepared(*prepare));
     // The donor may have been asked again, and its log gone on, since.
     if (prepared != nullptr) *prepared = Prepared(*prepare);
     if (!told) {
@@ -428,8 +428,8 @@ void GuardCore::KeepAnswers(const std::vector<Task>& tasks) {
   std::set<TaskKey> listed;
   for (const Task& task : tasks) listed.insert(KeyOf(task));
   for (const auto& [key, live] : tasks_) {
-    if (listed.contains(key) || !std::holds_alternative<PrepareTask>(live.task.body)) continue;
-    if (live.report) answered_.push_back(live);
+    if (listed.contains(key) || !live.report) continue;
+    if (std::holds_alternative<PreparedReport>(live.report->body)) answered_.push_back(live);
   }
   while (answered_.size() > kMaxAnswered) answered_.pop_front();
 }

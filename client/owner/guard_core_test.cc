@@ -344,6 +344,30 @@ TEST_F(GuardTasksTest, AnAnswerIsRepeatedWithoutDoingItAgain) {
   EXPECT_EQ(calls_.Taken(), (std::vector<Calls::Call>{{"warm", one_}}));
 }
 
+// A failure is told once, whatever address comes and goes, and is not an answer to keep.
+TEST_F(GuardCoreTest, AFailedPreparationIsToldOnceAndTriedAgainWhenItComesBack) {
+  std::atomic<int> calls = 0;
+  options_.on_warm = [&](const HashRangeSet&) {
+    ++calls;
+    return absl::InternalError("no disk");
+  };
+  AttachWithLease();
+  PrepareTask prepare;
+  prepare.epoch = Epoch(7);
+  const HashRangeSet ranges = RangeOfKey(*membership_, KeyOwnedBy(*membership_, "b"));
+  prepare.donors = {{TransferSource{"b", "", ranges}, "log", 42}};
+  core_->SetTasks({MakeTask(prepare)});
+  EXPECT_TRUE(std::holds_alternative<TaskFailure>(Next().body));
+  prepare.donors[0].source.transfer_address = "127.0.0.1:1";
+  core_->SetTasks({MakeTask(prepare)});
+  EXPECT_TRUE(core_->TakeReports().empty());
+  EXPECT_EQ(calls, 1);
+  core_->SetTasks({});
+  core_->SetTasks({MakeTask(prepare)});
+  EXPECT_TRUE(std::holds_alternative<TaskFailure>(Next().body));
+  EXPECT_EQ(calls, 2);
+}
+
 // An undo: one present owner has acknowledged, the other one was passed over.
 TEST_F(GuardTasksTest, OnlyWhatAFencedDonorHasIsFetched) {
   core_->SetTasks({MakeTask(Prepare(PrepareTask::Mode::kPurge,
